@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from permafrost.evaluators.output.page import Parts
+    from permafrost.report.figures.detections import Example
 
 
 def parts(arguments, evaluation, what: str, other, analysis) -> Parts:
@@ -20,11 +22,42 @@ def parts(arguments, evaluation, what: str, other, analysis) -> Parts:
     from permafrost.evaluators.output.page import Parts, file_names
 
     files = arguments.predictions or evaluation.detections.source, arguments.against
-    outcomes = Outcomes(evaluation, [str(name) for name in evaluation.truths.images.ids.tolist()])
+    names = [str(name) for name in evaluation.truths.images.ids.tolist()]
+    picture = None
+    if arguments.image_folder:
+        names = _file_names(arguments, names)
+        picture = _pictures(arguments.image_folder, names)
     sections = detection_sections(
-        outcomes,
+        Outcomes(evaluation, names),
         files=file_names(*files),
         other=other,
         analysis=analysis,
+        picture=picture,
     )
-    return Parts("Evaluation of detections", f"{what}.", ("AP", "AP50"), files, sections)
+    return Parts("Evaluation of detections", f"{what}.", evaluation.names, files, sections)
+
+
+def _file_names(arguments, names: list[str]) -> list[str]:
+    """``file_name`` of the images in COCO's JSON; the names themselves in other files."""
+    import json
+
+    if arguments.truth.suffix.lower() != ".json":
+        return names
+    images = json.loads(arguments.truth.read_bytes())["images"]
+    known = {str(image["id"]): str(image.get("file_name", image["id"])) for image in images}
+    return [known.get(name, name) for name in names]
+
+
+def _pictures(folder, names: list[str]) -> Callable[[int], Example]:
+    """Function from the position of an image to its picture."""
+    from permafrost.core.extras import need
+    from permafrost.evaluators.crowns.overlay import as_picture, image_file, image_size, read_small
+    from permafrost.report.figures.detections import LONGEST, Example
+
+    need("rasterio")
+
+    def picture(image: int) -> Example:
+        path = image_file(folder, names[image])
+        return Example(names[image], as_picture(read_small(path, LONGEST)[0]), image_size(path))
+
+    return picture

@@ -66,6 +66,7 @@ _OPTIONS = {
     "--cross-slices": ("also by all combinations of these columns", bool),
     "--baseline": ("label of --slices to score the others against (mPC, rPC)",),
     "--images": ("evaluate these images only: an id per line", Path),
+    "--image-folder": ("folder of the images, to draw the worst ones in --report", Path),
     "--counts": (
         "errors of counts per image, of detections with at least this score: 0.4, or best (of F1)",
     ),
@@ -136,6 +137,11 @@ def _check(arguments) -> None:
         arguments,
         ("inclusive", not coco, "with --protocol voc07 or voc12"),
         ("incomplete", merged, "with --merge"),
+        (
+            "image_folder",
+            arguments.report and coco and not merged,
+            "with --report, not with --merge or VOC",
+        ),
         ("cross_slices", sliced, "with --slices"),
         ("baseline", sliced, "with --slices"),
         ("category_groups", not arguments.no_categories, "without --no-categories"),
@@ -150,6 +156,7 @@ def _check(arguments) -> None:
     if arguments.pixel_size is not None:
         standalone.check_pixel_size(arguments)
     inputs = ["truth", "predictions", "against", "groups", "slices", "images", "merge"]
+    inputs.append("image_folder")
     if isinstance(arguments.category_groups, Path):
         inputs.append("category_groups")
     standalone.check_files(
@@ -157,7 +164,7 @@ def _check(arguments) -> None:
         *inputs,
         again=(
             *("groups", "slices", "merge", "category_groups"),
-            *(["truth"] if arguments.against else []),
+            *(["truth"] if arguments.against or arguments.image_folder else []),
         ),
     )
     if arguments.category_groups is not None:

@@ -168,9 +168,9 @@ def _check_report(written: dict[str, Path], read: list[Path]) -> None:
         return
     from permafrost.evaluators.output.page import check_folder
 
-    inside = {f"--{name}": path.resolve() for name, path in written.items()}
-    inside |= {"an input": path for path in read}
-    for what, path in inside.items():
+    inside = [(f"--{name}", path.resolve()) for name, path in written.items()]
+    inside += [("an input", path) for path in read]
+    for what, path in inside:
         if path.is_relative_to(folder.resolve()):
             raise PermafrostError(
                 f"--report would replace its folder, which has {what}: {path}",
@@ -270,6 +270,7 @@ def groups_of(arguments, images, notes: list[str]) -> list | None:
 def options_of(arguments, *inputs: str) -> dict:
     """Every option that can affect a score, and the digest of every input file."""
     places = {"output", "tables", "images", "pictures", "max_pictures", "report", "default_of"}
+    places |= {"image_folder"}
     # neither the format of tables nor what may be read affects scores
     places |= {"table_format", "largest_image_mb"}
     named = {name: value for name, value in vars(arguments).items() if name not in places}

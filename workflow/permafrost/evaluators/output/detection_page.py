@@ -11,8 +11,12 @@ import numpy as np
 from permafrost.core.text import printable_name
 from permafrost.evaluators.intervals.counts import best_score, counted_at
 from permafrost.evaluators.intervals.detection import class_names
-from permafrost.evaluators.output.confusion_page import confusion_section
 from permafrost.evaluators.output.page import Figure, Section
+from permafrost.evaluators.output.page_sections import (
+    confusion_section,
+    image_section,
+    worst_order,
+)
 from permafrost.metrics.detection.analysis import Analysis, confusion_matrix
 from permafrost.metrics.detection.evaluation import Evaluation
 from permafrost.metrics.objects.overlaps import find_pairs
@@ -26,7 +30,7 @@ from permafrost.report.tables.blocks import Block
 
 _CURVES = 5  # classes with a curve of their own
 _POINTS = 200  # of a curve over scores
-_IMAGES, _PICTURES, _SUSPECTS = 20, 6, 20
+_PICTURES, _SUSPECTS = 6, 20
 #: a false alarm or a miss is suspected if no box of the other side overlaps it with this IoU
 LONELY = 0.1
 _MOST_CLASSES = 500  # in a confusion matrix
@@ -144,12 +148,19 @@ def detection_sections(
     picture : function from the position of an image to its picture; None: nothing is drawn.
     """
     evaluation = outcomes.evaluation
-    sections = [_curves(outcomes, other, files), _best(outcomes)]
+    sections = score_sections(outcomes, files=files, other=other)
     if analysis is not None:
         sections.append(_errors(analysis))
     if evaluation.settings.use_categories and analysis is not None:
         sections += _confusion(outcomes)
-    return [*sections, *_worst(outcomes, picture), *_suspects(outcomes)]
+    return [*sections, _worst(outcomes, picture), suspects(outcomes)]
+
+
+def score_sections(
+    outcomes: Outcomes, *, files: tuple[str, str], other: Evaluation | None = None
+) -> list[Section]:
+    """Curves, and the best score; parameters as of `detection_sections`."""
+    return [_curves(outcomes, other, files), _best(outcomes)]
 
 
 def _curves(outcomes: Outcomes, other: Evaluation | None, files: tuple[str, str]) -> Section:
@@ -167,8 +178,12 @@ def _curves(outcomes: Outcomes, other: Evaluation | None, files: tuple[str, str]
     if other is not None:
         pair = dict(zip(files, (own, _precision(other)), strict=True))
         figures.append(_curve_figure("curves_compared", pair, grid, "Both files", note))
-    few = f" Shown are the {_CURVES} classes with the most truths." if own.shape[1] > _CURVES else ""
-    words = f"When the score that a detection needs is lowered, recall rises and precision falls.{few}"
+    few = (
+        f" Shown are the {_CURVES} classes with the most truths." if own.shape[1] > _CURVES else ""
+    )
+    words = (
+        f"When the score that a detection needs is lowered, recall rises and precision falls.{few}"
+    )
     return Section("curves", "Precision and recall", words, (), figures)
 
 
@@ -186,7 +201,7 @@ def _curve_figure(stem: str, curves: dict, grid: list, title: str, note: str) ->
     }
     return Figure(
         stem,
-        draw_precision_recall(drawn, title=title, note=note),
+        draw_precision_recall(drawn, title=title, note=note, order=""),
         alt=f"Precision against recall: {', '.join(curves)}",
         caption="Precision against recall. The area below a curve is its average precision.",
     )
@@ -280,7 +295,10 @@ def _confusion(outcomes: Outcomes) -> list[Section]:
     if len(names) > _MOST_CLASSES:
         return []
     counts = confusion_matrix(evaluation, threshold=outcomes.iou)
-    words = "Every detection counts, whatever its score. Detections are matched to truths of any class, best score first."
+    words = (
+        "Every detection counts, whatever its score. Detections are matched to truths of any class,"
+        " best score first."
+    )
     return [
         confusion_section(
             counts,
@@ -292,24 +310,15 @@ def _confusion(outcomes: Outcomes) -> list[Section]:
     ]
 
 
-def _worst(outcomes: Outcomes, picture: Callable[[int], Example] | None) -> list[Section]:
+def _worst(outcomes: Outcomes, picture: Callable[[int], Example] | None) -> Section:
     """The images with the most errors of detections that reach the best score."""
-    right, alarms, missed = (outcomes.per_image(kind) for kind in ("hits", "alarms", "missed"))
-    order = np.argsort(-(alarms + missed), kind="stable")[:_IMAGES]
-    chosen = order[(alarms + missed)[order] > 0].tolist()
-    heads = ["image", "right", "false alarms", "missed"]
-    lines = [
-        [printable_name(outcomes.names[place]), *(str(of[place]) for of in (right, alarms, missed))]
-        for place in chosen
-    ]
-    wrong = int(np.count_nonzero(alarms + missed))
-    foot = f"{wrong} of {len(right)} images have an error."
-    block = Block("Images with the most errors", [heads, *lines], frozenset(heads[1:]), foot)
+    heads = {"hits": "right", "alarms": "false alarms", "missed": "missed"}
+    columns = {words: outcomes.per_image(kind) for kind, words in heads.items()}
+    errors = columns["false alarms"] + columns["missed"]
+    chosen = worst_order(errors)[:_PICTURES]
+    figures = [] if picture is None or not chosen else [_drawn(outcomes, chosen, picture)]
     words = f"Here {outcomes.rule}."
-    figures = []
-    if picture is not None and chosen:
-        figures = [_drawn(outcomes, chosen[:_PICTURES], picture)]
-    return [Section("images", "Worst images", words, [block], figures)]
+    return image_section(outcomes.names, columns, errors, words=words, figures=figures)
 
 
 def _drawn(outcomes: Outcomes, chosen: list[int], picture: Callable[[int], Example]) -> Figure:
@@ -322,7 +331,9 @@ def _drawn(outcomes: Outcomes, chosen: list[int], picture: Callable[[int], Examp
         )
         for image in chosen
     ]
-    figure = draw_pictures([("", pairs)], "box", title="Worst images", note="boxes of truth and detections")
+    figure = draw_pictures(
+        [("", pairs)], "box", title="Worst images", note="boxes of truth and detections"
+    )
     return Figure(
         "pictures",
         figure,
@@ -333,30 +344,41 @@ def _drawn(outcomes: Outcomes, chosen: list[int], picture: Callable[[int], Examp
     )
 
 
-def _suspects(outcomes: Outcomes) -> list[Section]:
+def suspects(outcomes: Outcomes) -> Section:
     """Confident false alarms and misses that no box of the other side touches."""
     evaluation = outcomes.evaluation
-    alarms = _lonely(outcomes, "alarms", evaluation.truths)
+    alarms = lonely(outcomes, "alarms", evaluation.truths)
     alarms = alarms[np.argsort(-evaluation.detections.scores[alarms], kind="stable")]
-    missed = _lonely(outcomes, "missed", evaluation.detections)
+    missed = lonely(outcomes, "missed", evaluation.detections)
     missed = missed[np.argsort(-evaluation.truths.areas[missed], kind="stable")]
     blocks = [
         _suspect_block(
-            outcomes, "Maybe missing in the truth", evaluation.detections, alarms, evaluation.detections.scores, "score"
+            outcomes,
+            "Maybe missing in the truth",
+            evaluation.detections,
+            alarms,
+            evaluation.detections.scores,
+            "score",
         ),
         _suspect_block(
-            outcomes, "Maybe wrong in the truth", evaluation.truths, missed, evaluation.truths.areas, "area"
+            outcomes,
+            "Maybe wrong in the truth",
+            evaluation.truths,
+            missed,
+            evaluation.truths.areas,
+            "area",
         ),
     ]
     words = (
-        f"Look at these before you trust the scores; many are errors of the detector. Here {outcomes.rule}. A false alarm"
-        f" is listed if the box of no truth of its image overlaps it with an IoU of {LONELY:g} or more. A missed truth is"
-        " listed if no detection does, whatever its score. Classes do not matter."
+        f"Look at these before you trust the scores; many are errors of the detector. Here {outcomes.rule}."
+        " A false alarm is listed if no box of a truth of its image overlaps it with an IoU of"
+        f" {LONELY:g} or more. A missed truth is listed if no detection does, whatever its score. Classes do"
+        " not matter."
     )
-    return [Section("labels", "Suspected labels", words, blocks)]
+    return Section("labels", "Suspected labels", words, blocks)
 
 
-def _lonely(outcomes: Outcomes, kind: str, others) -> np.ndarray:
+def lonely(outcomes: Outcomes, kind: str, others) -> np.ndarray:
     """Positions of a kind of `Outcomes.at_best` whose boxes overlap those of `others` by less than `LONELY`."""
     table, rows = outcomes.table(kind), outcomes.at_best[kind]
     rows = rows[np.isfinite(table.boxes[rows]).all(axis=1)]
@@ -369,7 +391,9 @@ def _lonely(outcomes: Outcomes, kind: str, others) -> np.ndarray:
     return rows[alone]
 
 
-def _suspect_block(outcomes: Outcomes, head: str, table, rows: np.ndarray, values, name: str) -> Block:
+def _suspect_block(
+    outcomes: Outcomes, head: str, table, rows: np.ndarray, values, name: str
+) -> Block:
     names = class_names(outcomes.evaluation)
     lines = [
         [
@@ -382,5 +406,7 @@ def _suspect_block(outcomes: Outcomes, head: str, table, rows: np.ndarray, value
         for row in rows[:_SUSPECTS].tolist()
     ]
     heads = ["id", "image", "class", name, "box (x, y, width, height)"]
-    foot = f"{len(rows)} in all" + (f", the {_SUSPECTS} first" if len(rows) > _SUSPECTS else "") + "."
+    foot = (
+        f"{len(rows)} in all" + (f", the {_SUSPECTS} first" if len(rows) > _SUSPECTS else "") + "."
+    )
     return Block(head, [heads, *lines], frozenset([name]), foot)

@@ -172,9 +172,7 @@ def _compared(row: Mapping | None, names: tuple[str, str]) -> str:
     if low is None or high is None:
         return f"Which of {names[0]} and {names[1]} is better is not certain: {by}, without an interval."
     if low <= 0 <= high or row.get("gates"):
-        why = (
-            "which includes 0" if low <= 0 <= high else "but few units carry the difference"
-        )
+        why = "which includes 0" if low <= 0 <= high else "but few units carry the difference"
         return f"Which of {names[0]} and {names[1]} is better is not certain: {by}, {why}{p_value}."
     better, worse = names if row["difference"] > 0 else names[::-1]
     return f"{better} is better than {worse}, and this is certain: {by}, which excludes 0{p_value}."
@@ -199,7 +197,9 @@ def _values(parts: Parts, result: Result, sections: list[dict]) -> dict:
         "differences": [_difference(row) for row in result.comparison],
         "sections": sections,
         "notes": result.notes,
-        "options": [(name, _option(value)) for name, value in result.options.items()],
+        "options": [
+            (name, _option(value)) for name, value in result.options.items() if _given(value)
+        ],
     }
 
 
@@ -264,7 +264,7 @@ def _difference(row: Mapping) -> dict:
             "gates": printable_name(row.get("gates") or "", 10 * _LONGEST),
         },
         "p": row.get("p_value"),
-        "p_text": "–" if row.get("p_value") is None else _p_text(row),
+        "p_text": "–" if row.get("p_value") is None else _p_text(row).removeprefix("= "),
     }
 
 
@@ -290,5 +290,8 @@ def _signed(value) -> str:
 def _option(value) -> str:
     if isinstance(value, Mapping) and "path" in value:
         return f"{value['path']} (SHA-256 {value['sha256']})"
-    text = "–" if value is None or value == [] else str(value)
-    return printable_name(text, 10 * _LONGEST)
+    return printable_name(value, 10 * _LONGEST)
+
+
+def _given(value) -> bool:
+    return value is not None and value is not False and value != []

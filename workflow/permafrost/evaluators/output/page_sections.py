@@ -1,8 +1,8 @@
-"""Confused classes as a section of a page."""
+"""Sections that several kinds of pages have: confused classes, and the images with the most errors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from permafrost.report.tables.blocks import Block
 _DRAWN = 40  # most classes of a figure
 _LISTED = 30  # pairs in the table
 _LONGEST = 40
+_IMAGES = 20  # in the table
 
 
 def confusion_section(
-    counts: np.ndarray, names: Sequence[str], *, unit: str, sides: tuple[str, str], words: str
+    counts: np.ndarray, names: Sequence[str], *, unit: str, sides: tuple[str, str], words: str = ""
 ) -> Section:
     """A heat map of up to 40 classes, and the most frequent confusions of all.
 
@@ -41,19 +42,54 @@ def confusion_section(
     return Section("confusion", "Confusion", words, [_pairs(counts, labels, unit, sides)], figures)
 
 
+def worst_order(errors: np.ndarray) -> list[int]:
+    """Positions of the images with errors, those with the most first; equal ones in their order."""
+    order = np.argsort(-np.asarray(errors), kind="stable").tolist()
+    return [place for place in order if errors[place] > 0]
+
+
+def image_section(
+    names: Sequence,
+    columns: Mapping[str, np.ndarray],
+    errors: np.ndarray,
+    *,
+    words: str = "",
+    figures: Sequence[Figure] = (),
+) -> Section:
+    """The images with the most errors.
+
+    Parameters
+    ----------
+    names : of the I images; columns : heading -> (I,) numbers; errors : (I,) number of errors.
+    """
+    worst = worst_order(errors)
+    lines = [
+        [printable_name(names[place], 2 * _LONGEST), *(str(of[place]) for of in columns.values())]
+        for place in worst[:_IMAGES]
+    ]
+    heads = ["image", *columns]
+    foot = f"{len(worst)} of {len(names)} images have an error."
+    block = Block("Images with the most errors", [heads, *lines], frozenset(columns), foot)
+    return Section("images", "Worst images", words, [block], figures)
+
+
 def _pairs(counts: np.ndarray, labels: list[str], unit: str, sides: tuple[str, str]) -> Block:
     wrong = np.where(np.eye(len(labels), dtype=bool), 0, counts)
     order = np.argsort(-wrong, axis=None, kind="stable")[:_LISTED]
     places = [divmod(int(place), len(labels)) for place in order if wrong.flat[place]]
     sums = np.asarray(counts).sum(axis=1)
     lines = [
-        [labels[i], labels[j], str(int(counts[i, j])), f"{100 * counts[i, j] / sums[i]:.1f} %"]
+        [labels[i], labels[j], str(int(counts[i, j])), _percent(counts[i, j] / sums[i])]
         for i, j in places
     ]
     heads = [*sides, unit, "share of the row"]
     found = int(np.count_nonzero(wrong))
-    foot = f"The {len(places)} most frequent of {found} kinds of confusion." if places else "None."
+    foot = f"{found} kinds of confusion{', the most frequent ones' * (found > len(places))}."
     return Block("Confusions", [heads, *lines], frozenset(heads[2:]), foot)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if share >= 0.0005 else "< 0.1 %"
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
