@@ -19,7 +19,7 @@ from helpers.predictions.rasters import write as write_raster
 from permafrost.core.errors import PermafrostError
 from permafrost.evaluators.detection import evaluate
 from permafrost.evaluators.output import page, score_files
-from permafrost.evaluators.output.detection_page import LONELY, Outcomes, lonely
+from permafrost.evaluators.output.outcomes import LONELY, Outcomes, lonely
 from permafrost.metrics.detection.analysis import detection_table
 from PIL import Image
 
@@ -74,7 +74,10 @@ def voc(folder):
 
 
 def drawn(folder):
-    return [*detections(folder), "--image-folder", folder]
+    slices = {"image_id": range(1, 7), "sky": [EVIL, "clear"] * 3}
+    pd.DataFrame(slices).to_csv(folder / "slices.csv", index=False)
+    options = ["--image-folder", folder, "--slices", folder / "slices.csv"]
+    return [*detections(folder), *options]
 
 
 def boxes(folder):
@@ -128,7 +131,7 @@ def panoptic(folder):
 # command, files, title, sections that its page must have
 PAGES = {
     "detections": ("detections", detections, {"curves", "best", "errors", "confusion", "labels"}),
-    "pictures": ("detections", drawn, {"images"}),
+    "pictures": ("detections", drawn, {"images", "slices"}),
     "voc": ("detections", voc, {"curves", "errors"}),
     "boxes": ("boxes", boxes, {"curves", "best", "confusion", "images", "labels"}),
     "points": ("boxes", points, {"images"}),
@@ -149,6 +152,7 @@ def test_a_page_shows_the_json_and_escapes_names(case, tmp_path):
     module, options, sections, folder = case
     run(module, *options, "--report", folder, "--output", tmp_path / "out.json")
     written = json.loads((tmp_path / "out.json").read_text())
+    assert not {"report", "image_folder"} & set(written["options"])
     found = Page(folder)
     assert found.scripts == 1  # the page's own
     assert EVIL in found.text

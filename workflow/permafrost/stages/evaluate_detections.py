@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.inputs import input_digest
-from permafrost.evaluators.output.score_files import comparison_table
-from permafrost.stages import detection_counts, detection_pages, standalone, voc_rules
+from permafrost.stages import detection_counts, detection_outputs, standalone, voc_rules
 from permafrost.stages.lists import (
     area_ranges,
     category_groups,
@@ -277,7 +276,7 @@ def _leave(arguments, evaluation) -> None:
     more |= _slices(scored)
     compared, other = _comparison(scored, members)
     more |= compared
-    tables, missing = _tables(arguments, evaluation, analysis, more)
+    tables, missing = detection_outputs.tables(arguments, evaluation, analysis, more)
     notes += missing
     if arguments.partial:
         from permafrost.evaluators.detection.partial import save_partial
@@ -288,7 +287,7 @@ def _leave(arguments, evaluation) -> None:
         lines + note_lines(notes),
         rows=rows,
         tables=tables,
-        page=lambda: detection_pages.parts(arguments, evaluation, lines[0], other, analysis),
+        page=lambda: detection_outputs.parts(scored, other, analysis, more),
         options=_options(arguments),
         **detection_text.content_of(evaluation),
         **more,
@@ -378,17 +377,6 @@ def _comparison(scored: _Scored, members: dict) -> tuple[dict, Evaluation | None
         detection_text.category_difference_lines(other, rows, arguments.against, labels)
     )
     return {"comparison": rows}, other
-
-
-def _tables(arguments, evaluation, analysis, more: dict) -> tuple[dict, list[str]]:
-    if not arguments.tables:
-        return {}, []
-    from permafrost.evaluators.detection.export import arrow_tables
-
-    tables, missing = arrow_tables(evaluation, analysis)
-    if "comparison" in more:
-        tables["comparison"] = comparison_table(more["comparison"])
-    return tables, missing
 
 
 def _options(arguments) -> dict:

@@ -46,8 +46,8 @@ def image_sizes(folder, names: Iterable[str]) -> dict[str, tuple[int, int]]:
     return sizes
 
 
-def image_file(folder, name: str) -> Path:
-    """The file of the image `name` in `folder`.
+def image_file(folder, name: str, *, option: str = "--images", column: str = "image_path") -> Path:
+    """The file of the image `name` in `folder`; `option` names the folder, `column` the image.
 
     Raises
     ------
@@ -57,8 +57,8 @@ def image_file(folder, name: str) -> Path:
     path = Path(folder) / name
     if not Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder)):
         raise PermafrostError(
-            f"the image_path {name!r} leads out of the folder {folder}",
-            where="--images",
+            f"the {column} {name!r} leads out of the folder {folder}",
+            where=option,
             remedy="give the folder that holds all images",
         )
     check_folder(folder)
@@ -70,7 +70,7 @@ def image_file(folder, name: str) -> Path:
         raise PermafrostError(
             "the image does not exist",
             where=path,
-            remedy="name the folder that image_path is relative to with --images",
+            remedy=f"name the folder that {column} is relative to with {option}",
         )
     return path
 

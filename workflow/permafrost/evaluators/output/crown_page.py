@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,15 @@ from permafrost.evaluators.crowns.contained import ContainedPoints
 from permafrost.evaluators.crowns.overlay import LONGEST, draw_overlay, image_file, read_small
 from permafrost.evaluators.crowns.result import CrownEvaluation
 from permafrost.evaluators.intervals.crowns import CrownScores, OverlapPrecision
-from permafrost.evaluators.output.detection_page import Outcomes, score_sections, suspects
+from permafrost.evaluators.output.detection_page import score_sections, suspects
+from permafrost.evaluators.output.outcomes import Outcomes
 from permafrost.evaluators.output.page import Figure, Section
 from permafrost.evaluators.output.page_sections import (
     confusion_section,
     image_section,
     worst_order,
 )
+from permafrost.metrics.detection.evaluation import Evaluation
 
 _PICTURES = 6
 
@@ -38,11 +41,21 @@ def crown_sections(
     if isinstance(first := found[0], OverlapPrecision):
         other = found[-1] if len(found) > 1 else None
         names = sorted(evaluation.images)
-        outcomes = Outcomes(first.evaluation, names)
+        outcomes = Outcomes(_in_rows(first.evaluation, evaluation), names, "row")
         compared = other.evaluation if isinstance(other, OverlapPrecision) else None
         sections = score_sections(outcomes, files=files, other=compared)
         suspected = [suspects(outcomes)]
     return [*sections, _confusion(evaluation), _worst(evaluation, images), *suspected]
+
+
+def _in_rows(found: Evaluation, crowns: CrownEvaluation) -> Evaluation:
+    """An evaluation of average precision whose ids are the rows of the files."""
+    counted = crowns.counted[crowns.image_of(crowns.predictions)]
+    return replace(
+        found,
+        truths=replace(found.truths, ids=crowns.truth.row),
+        detections=replace(found.detections, ids=crowns.predictions.row[counted]),
+    )
 
 
 def contained_sections(found: ContainedPoints) -> list[Section]:

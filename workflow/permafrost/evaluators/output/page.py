@@ -146,7 +146,7 @@ def sentences(parts: Parts, result: Result) -> list[str]:
     row = _primary(result.rows, parts.primary)
     if row is None:
         return [f"{parts.names[0]}: no score is defined."]
-    bounds = interval_of(row, _text)
+    bounds = interval_of(dict(row), _text)
     certain = f" {bounds}" if bounds else ", without an interval"
     doubt = " The interval is not to be trusted: few units carry it." if row.get("gates") else ""
     said = [f"{parts.names[0]} has {row['metric']} {_text(row['value'])}{certain}.{doubt}"]
@@ -166,7 +166,7 @@ def _compared(row: Mapping | None, names: tuple[str, str]) -> str:
     if row is None or row["difference"] is None:
         return f"{names[0]} and {names[1]} cannot be compared: one of them has no score."
     low, high = row["lower"], row["upper"]
-    bounds = interval_of(row, _signed)
+    bounds = interval_of(dict(row), _signed)
     by = f"{row['metric']} differs by {_signed(row['difference'])} {bounds}".rstrip()
     p_value = f", p {_p_text(row)}" if row.get("p_value") is not None else ""
     if low is None or high is None:

@@ -9,6 +9,7 @@ import numpy as np
 from permafrost.core.text import printable_name
 from permafrost.evaluators.output.page import Figure, Section
 from permafrost.report.figures.matrices import draw_confusion
+from permafrost.report.notation import interval_of, number
 from permafrost.report.tables.blocks import Block
 
 _DRAWN = 40  # most classes of a figure
@@ -71,6 +72,31 @@ def image_section(
     foot = f"{len(worst)} of {len(names)} images have an error."
     block = Block("Images with the most errors", [heads, *lines], frozenset(columns), foot)
     return Section("images", "Worst images", words, [block], figures)
+
+
+def slice_section(rows: Sequence[Mapping], metrics: Sequence[str]) -> Section:
+    """Scores of parts of the images, a line per part and metric.
+
+    Parameters
+    ----------
+    rows : with ``axis``, ``label``, ``images``, ``metric``, ``class``, ``value``, ``lower``, ``upper``.
+    metrics : that are shown.
+    """
+    heads = ["part", "images", "metric", "value", "interval"]
+    lines = [
+        [
+            f"{printable_name(row['axis'])} = {printable_name(row['label'])}",
+            str(row["images"]),
+            row["metric"],
+            number(row["value"]),
+            interval_of(dict(row)),
+        ]
+        for row in rows
+        if row["metric"] in metrics and row.get("class") is None
+    ]
+    blocks = [Block("Parts of the images", [heads, *lines], frozenset(heads[1:]))] if lines else []
+    words = "The lowest of several scores is low by chance alone."
+    return Section("slices", "Slices", words, blocks)
 
 
 def _pairs(counts: np.ndarray, labels: list[str], unit: str, sides: tuple[str, str]) -> Block:

@@ -1,26 +1,43 @@
-"""The page of ``permafrost evaluate-detections --report``."""
+"""What ``permafrost evaluate-detections`` writes for ``--tables`` and ``--report``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from permafrost.evaluators.output.score_files import comparison_table
+
 if TYPE_CHECKING:
     from permafrost.evaluators.output.page import Parts
     from permafrost.report.figures.detections import Example
 
 
-def parts(arguments, evaluation, what: str, other, analysis) -> Parts:
+def tables(arguments, evaluation, analysis, more: dict) -> tuple[dict, list[str]]:
+    """Tables by name, and sentences about those that cannot be made; `more` is content of the JSON."""
+    if not arguments.tables:
+        return {}, []
+    from permafrost.evaluators.detection.export import arrow_tables
+
+    made, missing = arrow_tables(evaluation, analysis)
+    if "comparison" in more:
+        made["comparison"] = comparison_table(more["comparison"])
+    return made, missing
+
+
+def parts(scored, other, analysis, more: dict) -> Parts:
     """What the page of detections adds to scores and differences.
 
     Parameters
     ----------
-    what : the evaluated data and the rules; other : the evaluation of ``--against``, or None.
+    scored : the evaluation, see `evaluate_detections`; other : that of ``--against``, or None.
     analysis : kinds of errors and calibration, or None.
+    more : content of the JSON, with ``slices``.
     """
-    from permafrost.evaluators.output.detection_page import Outcomes, detection_sections
+    from permafrost.evaluators.output.detection_page import detection_sections
+    from permafrost.evaluators.output.outcomes import Outcomes
     from permafrost.evaluators.output.page import Parts, file_names
 
+    arguments, evaluation = scored.arguments, scored.evaluation
     files = arguments.predictions or evaluation.detections.source, arguments.against
     names = [str(name) for name in evaluation.truths.images.ids.tolist()]
     picture = None
@@ -33,8 +50,11 @@ def parts(arguments, evaluation, what: str, other, analysis) -> Parts:
         other=other,
         analysis=analysis,
         picture=picture,
+        slices=more.get("slices", ()),
     )
-    return Parts("Evaluation of detections", f"{what}.", evaluation.names, files, sections)
+    return Parts(
+        "Evaluation of detections", f"{scored.lines[0]}.", evaluation.names, files, sections
+    )
 
 
 def _file_names(arguments, names: list[str]) -> list[str]:
@@ -57,7 +77,7 @@ def _pictures(folder, names: list[str]) -> Callable[[int], Example]:
     need("rasterio")
 
     def picture(image: int) -> Example:
-        path = image_file(folder, names[image])
+        path = image_file(folder, names[image], option="--image-folder", column="file_name")
         return Example(names[image], as_picture(read_small(path, LONGEST)[0]), image_size(path))
 
     return picture
