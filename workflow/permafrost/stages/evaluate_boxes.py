@@ -141,8 +141,12 @@ def _check(arguments) -> None:
         ("max_pictures", pictures, "with --pictures"),
         (
             "images",
-            tiled or pictures or dense or (maps and arguments.coordinates == "map"),
-            "with --pictures, --tile-size, --stitch, --pixel-size or files of shapes in map coordinates",
+            tiled
+            or pictures
+            or dense
+            or arguments.report
+            or (maps and arguments.coordinates == "map"),
+            "with --pictures, --report, --tile-size, --stitch, --pixel-size or files of shapes in map coordinates",
         ),
         ("coordinates", maps, "with files of shapes"),
         ("tile_overlap", tiled, "with --tile-size"),
@@ -265,6 +269,7 @@ def _leave(arguments, scores: list, notes: list[str], read) -> None:
         lines,
         rows=rows,
         tables=tables,
+        page=lambda: _parts(arguments, scores),
         options=standalone.options_of(arguments, "truth", "predictions", "against"),
         class_sizes=evaluation.class_sizes(),
         dropped={
@@ -279,6 +284,16 @@ def _leave(arguments, scores: list, notes: list[str], read) -> None:
         unit=units.kind,
         notes=notes,
     )
+
+
+def _parts(arguments, scores: list):
+    from permafrost.evaluators.output.crown_page import crown_sections
+    from permafrost.evaluators.output.page import Parts, file_names
+
+    files = arguments.predictions, arguments.against
+    sections = crown_sections(scores, files=file_names(*files), images=arguments.images)
+    what = scores[0].evaluation.heading()
+    return Parts("Evaluation of crowns", f"{what}.", ("AP", "point_ap", "f1"), files, sections)
 
 
 def _draw(arguments, evaluation) -> str:

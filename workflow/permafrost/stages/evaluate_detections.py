@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.inputs import input_digest
-from permafrost.evaluators.output.score_files import comparison_table
-from permafrost.stages import detection_counts, standalone, voc_rules
+from permafrost.stages import detection_counts, detection_outputs, standalone, voc_rules
 from permafrost.stages.lists import (
     area_ranges,
     category_groups,
@@ -66,6 +65,7 @@ _OPTIONS = {
     "--cross-slices": ("also by all combinations of these columns", bool),
     "--baseline": ("label of --slices to score the others against (mPC, rPC)",),
     "--images": ("evaluate these images only: an id per line", Path),
+    "--image-folder": ("folder of the images, to draw the worst ones in --report", Path),
     "--counts": (
         "errors of counts per image, of detections with at least this score: 0.4, or best (of F1)",
     ),
@@ -136,6 +136,11 @@ def _check(arguments) -> None:
         arguments,
         ("inclusive", not coco, "with --protocol voc07 or voc12"),
         ("incomplete", merged, "with --merge"),
+        (
+            "image_folder",
+            arguments.report and coco and not merged,
+            "with --report, not with --merge or VOC",
+        ),
         ("cross_slices", sliced, "with --slices"),
         ("baseline", sliced, "with --slices"),
         ("category_groups", not arguments.no_categories, "without --no-categories"),
@@ -150,6 +155,7 @@ def _check(arguments) -> None:
     if arguments.pixel_size is not None:
         standalone.check_pixel_size(arguments)
     inputs = ["truth", "predictions", "against", "groups", "slices", "images", "merge"]
+    inputs.append("image_folder")
     if isinstance(arguments.category_groups, Path):
         inputs.append("category_groups")
     standalone.check_files(
@@ -157,7 +163,7 @@ def _check(arguments) -> None:
         *inputs,
         again=(
             *("groups", "slices", "merge", "category_groups"),
-            *(["truth"] if arguments.against else []),
+            *(["truth"] if arguments.against or arguments.image_folder else []),
         ),
     )
     if arguments.category_groups is not None:
@@ -268,8 +274,9 @@ def _leave(arguments, evaluation) -> None:
     scored = _Scored(arguments, evaluation, scores, groups, units, drawn, lines, notes)
     rows += detection_counts.rows_of(scored, more)
     more |= _slices(scored)
-    more |= _comparison(scored, members)
-    tables, missing = _tables(arguments, evaluation, analysis, more)
+    compared, other = _comparison(scored, members)
+    more |= compared
+    tables, missing = detection_outputs.tables(arguments, evaluation, analysis, more)
     notes += missing
     if arguments.partial:
         from permafrost.evaluators.detection.partial import save_partial
@@ -280,6 +287,7 @@ def _leave(arguments, evaluation) -> None:
         lines + note_lines(notes),
         rows=rows,
         tables=tables,
+        page=lambda: detection_outputs.parts(scored, other, analysis, more),
         options=_options(arguments),
         **detection_text.content_of(evaluation),
         **more,
@@ -350,11 +358,11 @@ def _slices(scored: _Scored) -> dict:
     return {"slices": rows, "robustness": ratios}
 
 
-def _comparison(scored: _Scored, members: dict) -> dict:
-    """JSON content of ``--against``; extends the lines and notes of `scored`."""
+def _comparison(scored: _Scored, members: dict) -> tuple[dict, Evaluation | None]:
+    """JSON content of ``--against``, and that evaluation; extends the lines and notes of `scored`."""
     arguments = scored.arguments
     if arguments.against is None:
-        return {}
+        return {}, None
     from permafrost.evaluators.intervals.detection import DetectionScores, comparison_rows
     from permafrost.evaluators.output import detection_text
 
@@ -368,18 +376,7 @@ def _comparison(scored: _Scored, members: dict) -> dict:
     scored.lines.extend(
         detection_text.category_difference_lines(other, rows, arguments.against, labels)
     )
-    return {"comparison": rows}
-
-
-def _tables(arguments, evaluation, analysis, more: dict) -> tuple[dict, list[str]]:
-    if not arguments.tables:
-        return {}, []
-    from permafrost.evaluators.detection.export import arrow_tables
-
-    tables, missing = arrow_tables(evaluation, analysis)
-    if "comparison" in more:
-        tables["comparison"] = comparison_table(more["comparison"])
-    return tables, missing
+    return {"comparison": rows}, other
 
 
 def _options(arguments) -> dict:

@@ -128,6 +128,7 @@ def _write(arguments, found) -> None:
         lines + score_text.note_lines(notes),
         rows=rows,
         tables=tables,
+        page=lambda: _parts(arguments, found),
         options=standalone.options_of(arguments, "samples", "map", "against", "strata_areas"),
         classes=list(found.names),
         points_reference_by_map=found.counts.tolist(),
@@ -140,3 +141,12 @@ def _write(arguments, found) -> None:
         unit="point" if len(found.design.home) == len(found.mapped) else "group",
         notes=notes,
     )
+
+
+def _parts(arguments, found):
+    from permafrost.evaluators.output.map_page import map_sections
+    from permafrost.evaluators.output.page import Parts
+
+    files = arguments.map or "the column map", arguments.against or "the column against"
+    primary = ("overall_accuracy",)
+    return Parts("Accuracy of a map", f"{found.heading()}.", primary, files, map_sections(found))

@@ -76,6 +76,7 @@ def _write(arguments, evaluation) -> None:
         lines,
         rows=rows,
         tables={},
+        page=lambda: _parts(arguments, evaluation),
         options=_options(arguments, evaluation),
         classes=evaluation.class_counts(),
         n_images=len(images),
@@ -83,6 +84,14 @@ def _write(arguments, evaluation) -> None:
         unit=units.kind,
         notes=notes,
     )
+
+
+def _parts(arguments, evaluation):
+    from permafrost.evaluators.output.page import Parts
+    from permafrost.evaluators.output.panoptic_page import panoptic_sections
+
+    files, sections = (arguments.predictions, None), panoptic_sections(evaluation)
+    return Parts("Panoptic quality", f"{evaluation.heading()}.", ("pq",), files, sections)
 
 
 def _options(arguments, evaluation) -> dict:

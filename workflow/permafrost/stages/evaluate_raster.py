@@ -135,6 +135,7 @@ def _write(arguments, evaluation) -> None:
         lines,
         rows=rows,
         tables={"confusion": confusion_table(evaluation)} if arguments.tables else {},
+        page=lambda: _parts(arguments, evaluation),
         options=standalone.options_of(arguments, "reference", "prediction", "logits"),
         classes=evaluation.names,
         confusion_reference_by_prediction=evaluation.counts.tolist(),
@@ -147,3 +148,18 @@ def _write(arguments, evaluation) -> None:
         unit="block",
         notes=notes,
     )
+
+
+def _parts(arguments, evaluation):
+    from permafrost.evaluators.output.page import Parts
+    from permafrost.evaluators.output.page_sections import confusion_section
+
+    section = confusion_section(
+        evaluation.counts,
+        evaluation.names,
+        unit="pixels",
+        sides=("reference", "prediction"),
+    )
+    files = arguments.prediction or arguments.logits, None
+    what = f"{evaluation.heading()}."
+    return Parts("Evaluation of a raster", what, ("mean_iou", "overall_accuracy"), files, [section])

@@ -76,12 +76,25 @@ def _leave(arguments, found: list, read, areas) -> None:
         lines + score_text.note_lines(notes),
         rows=rows,
         tables=tables,
+        page=lambda: _parts(arguments, first),
         options=standalone.options_of(arguments, "truth", "predictions", "against"),
         **more,
         n_units=units.count,
         unit=units.kind,
         notes=notes,
     )
+
+
+def _parts(arguments, found):
+    from permafrost.evaluators.output.crown_page import contained_sections
+    from permafrost.evaluators.output.page import Parts
+
+    files, primary = (
+        (arguments.predictions, arguments.against),
+        ("matched_point_f1", "point_recall"),
+    )
+    title = "Evaluation of points in shapes"
+    return Parts(title, f"{found.heading()}.", primary, files, contained_sections(found))
 
 
 def _described(found, rows: list[dict]) -> list[dict]:

@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.inputs import check_regular, input_digest
@@ -13,6 +14,9 @@ from permafrost.core.outputs import together
 from permafrost.core.text import printable
 from permafrost.evaluators.output import score_files
 from permafrost.evaluators.output.score_files import check_table_format
+
+if TYPE_CHECKING:
+    from permafrost.evaluators.output.page import Parts
 
 
 def add_options(parser, options: dict[str, tuple]) -> None:
@@ -32,7 +36,7 @@ def add_options(parser, options: dict[str, tuple]) -> None:
 
 
 def add_arguments(parser, *, resamples: int | None = 1000, how_many: str = "1000") -> None:
-    """Add the options of intervals and outputs, from ``--resamples`` to ``--table-format``.
+    """Add the options of intervals and outputs, from ``--resamples`` to ``--report``.
 
     Parameters
     ----------
@@ -49,6 +53,7 @@ def add_arguments(parser, *, resamples: int | None = 1000, how_many: str = "1000
         "--output": ("JSON file to write, in full precision", Path),
         "--tables": ("folder for tables to write", Path),
         "--table-format": ("format of --tables: parquet or csv", "parquet"),
+        "--report": ("folder for an HTML page to write; replaces an earlier page", Path),
     }
     add_options(parser, options)
     parser.set_defaults(default_of=parser.get_default)
@@ -137,8 +142,11 @@ def check_files(arguments, *inputs: str, again=()) -> None:
             if name in again and not path.is_dir():
                 check_regular(path)
             read[path.resolve()] = name
-    for name in ("output", "tables", "partial", "pictures"):
-        path = getattr(arguments, name, None)
+    written = {
+        name: getattr(arguments, name, None)
+        for name in ("output", "tables", "partial", "pictures", "report")
+    }
+    for name, path in written.items():
         if path is None:
             continue
         option = f"--{name}"
@@ -149,7 +157,27 @@ def check_files(arguments, *inputs: str, again=()) -> None:
                 where=path,
                 remedy="choose another place",
             )
-        _check_place(path, option, folder=name in ("tables", "pictures"))
+        _check_place(path, option, folder=name in ("tables", "pictures", "report"))
+    _check_report({name: path for name, path in written.items() if path}, list(read))
+
+
+def _check_report(written: dict[str, Path], read: list[Path]) -> None:
+    """Refuse a folder of ``--report`` that would replace what is read or written, or other files."""
+    folder = written.pop("report", None)
+    if folder is None:
+        return
+    from permafrost.evaluators.output.page import check_folder
+
+    inside = [(f"--{name}", path.resolve()) for name, path in written.items()]
+    inside += [("an input", path) for path in read]
+    for what, path in inside:
+        if path.is_relative_to(folder.resolve()):
+            raise PermafrostError(
+                f"--report would replace its folder, which has {what}: {path}",
+                where=folder,
+                remedy="choose another place",
+            )
+    check_folder(folder)
 
 
 def _check_place(path: Path, option: str, *, folder: bool) -> None:
@@ -169,16 +197,27 @@ def _check_place(path: Path, option: str, *, folder: bool) -> None:
         )
 
 
-def deliver(arguments, lines: list[str], *, rows: list[dict], tables: dict, **content) -> None:
-    """Write ``--output`` and ``--tables``, all or none, then print `lines`.
+def deliver(
+    arguments,
+    lines: list[str],
+    *,
+    rows: list[dict],
+    tables: dict,
+    page: Callable[[], Parts],
+    **content,
+) -> None:
+    """Write ``--output``, ``--tables`` and ``--report``, all or none, then print `lines`.
 
     Parameters
     ----------
     rows : of the scores; in the JSON, and as the table ``scores``.
     tables : further tables by name.
+    page : function that returns the command's parts of the page.
     content : further keys of the JSON; ``options`` is also written to the tables.
     """
     with together() as group:
+        if arguments.report:
+            _write_page(arguments, page(), rows, content, group)
         if arguments.tables:
             every = {**tables, "scores": score_files.score_table(rows)}
             kind = arguments.table_format
@@ -188,6 +227,19 @@ def deliver(arguments, lines: list[str], *, rows: list[dict], tables: dict, **co
         if arguments.output:
             score_files.write_scores(arguments.output, rows=rows, group=group, **content)
     print(printable("\n".join(lines)))
+
+
+def _write_page(arguments, parts: Parts, rows: list[dict], content: dict, group) -> None:
+    from permafrost.evaluators.output.page import Result, write_page
+
+    result = Result(
+        rows,
+        arguments.confidence,
+        comparison=content.get("comparison", ()),
+        notes=content["notes"],
+        options=content["options"],
+    )
+    write_page(arguments.report, parts, result, group)
 
 
 def check_groups(arguments) -> None:
@@ -217,7 +269,8 @@ def groups_of(arguments, images, notes: list[str]) -> list | None:
 
 def options_of(arguments, *inputs: str) -> dict:
     """Every option that can affect a score, and the digest of every input file."""
-    places = {"output", "tables", "images", "pictures", "max_pictures", "default_of"}
+    places = {"output", "tables", "images", "pictures", "max_pictures", "report", "default_of"}
+    places |= {"image_folder"}
     # neither the format of tables nor what may be read affects scores
     places |= {"table_format", "largest_image_mb"}
     named = {name: value for name, value in vars(arguments).items() if name not in places}

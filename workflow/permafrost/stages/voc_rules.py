@@ -73,6 +73,7 @@ def leave(arguments) -> None:
         lines + ["", *notes] if notes else lines,
         rows=rows,
         tables=tables,
+        page=lambda: _parts(arguments, scores, lines[0]),
         options=_options(arguments),
         images=len(ids),
         truths=len(evaluation.truths),
@@ -85,6 +86,15 @@ def leave(arguments) -> None:
         unit=units.kind,
         notes=notes,
     )
+
+
+def _parts(arguments, scores, what: str):
+    from permafrost.evaluators.output.page import Parts
+    from permafrost.evaluators.output.voc_page import voc_sections
+
+    files, primary = (arguments.predictions, arguments.against), [name for name, _ in scores.means]
+    sections = voc_sections(scores.evaluation, scores.labels)
+    return Parts("Evaluation of detections", f"{what}.", tuple(primary), files, sections)
 
 
 def _evaluated(arguments, predictions: Path):

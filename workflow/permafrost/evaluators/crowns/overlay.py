@@ -46,8 +46,8 @@ def image_sizes(folder, names: Iterable[str]) -> dict[str, tuple[int, int]]:
     return sizes
 
 
-def image_file(folder, name: str) -> Path:
-    """The file of the image `name` in `folder`.
+def image_file(folder, name: str, *, option: str = "--images", column: str = "image_path") -> Path:
+    """The file of the image `name` in `folder`; `option` names the folder, `column` the image.
 
     Raises
     ------
@@ -57,8 +57,8 @@ def image_file(folder, name: str) -> Path:
     path = Path(folder) / name
     if not Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder)):
         raise PermafrostError(
-            f"the image_path {name!r} leads out of the folder {folder}",
-            where="--images",
+            f"the {column} {name!r} leads out of the folder {folder}",
+            where=option,
             remedy="give the folder that holds all images",
         )
     check_folder(folder)
@@ -70,7 +70,7 @@ def image_file(folder, name: str) -> Path:
         raise PermafrostError(
             "the image does not exist",
             where=path,
-            remedy="name the folder that image_path is relative to with --images",
+            remedy=f"name the folder that {column} is relative to with {option}",
         )
     return path
 
@@ -149,7 +149,7 @@ def draw_overlay(evaluation, index: int, pixels: np.ndarray, step: float = 1.0):
         side = 7.0
         figure = Figure(figsize=(side, max(2.0, side * height / width) + 0.6))
         axes = figure.add_subplot()
-        axes.imshow(_picture(pixels), extent=(0, width, height, 0), cmap="gray", vmin=0, vmax=1)
+        axes.imshow(as_picture(pixels), extent=(0, width, height, 0), cmap="gray", vmin=0, vmax=1)
         for label, found in shapes.items():
             dashed = label == "its prediction"
             draw_shapes(Panel(axes), evaluation.kind, found, COLOURS[label], dashed=dashed)
@@ -195,7 +195,7 @@ def _caption(evaluation, index: int) -> str:
     )
 
 
-def _picture(pixels: np.ndarray) -> np.ndarray:
+def as_picture(pixels: np.ndarray) -> np.ndarray:
     """(bands, h, w) to (h, w, 3) or (h, w) in [0, 1]; types other than uint8 are stretched."""
     bands = pixels[:3] if len(pixels) >= 3 else pixels[:1]
     if bands.dtype == np.uint8:

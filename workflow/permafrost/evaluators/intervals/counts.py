@@ -123,7 +123,7 @@ def detection_counts(
             remedy="leave --counts out",
         )
     cells, matching, images = evaluation.cells, evaluation.matching, evaluation.truths.images
-    area, at = _counted_at(evaluation)
+    area, at = counted_at(evaluation)
     kept = evaluation.detections.scores[cells.detections] >= score
     kept &= ~matching.ignored(area, at)
     shape, size = (cells.buckets, len(images)), cells.buckets * len(images)
@@ -149,7 +149,7 @@ def best_score(evaluation: Evaluation) -> float:
     The highest of equal ones; infinite without a detection that counts.
     """
     cells, matching = evaluation.cells, evaluation.matching
-    area, at = _counted_at(evaluation)
+    area, at = counted_at(evaluation)
     hit = np.zeros(len(cells.detections), bool)
     hit[matching.candidates] = matching.hits()[:, area, at]
     kept = ~matching.ignored(area, at)
@@ -165,7 +165,7 @@ def best_score(evaluation: Evaluation) -> float:
     return float(scores[last[int(np.argmax(values))]])
 
 
-def _counted_at(evaluation: Evaluation) -> tuple[int, int]:
+def counted_at(evaluation: Evaluation) -> tuple[int, int]:
     """Positions of the area range ``all`` and of the threshold."""
     thresholds = evaluation.axes.thresholds
     at = evaluation.axes.threshold_index(0.5) if 0.5 in thresholds else int(np.argmin(thresholds))

@@ -12,14 +12,16 @@ MOST = len(COLOURS)  # backbones in one figure
 _SIDE = 300
 
 
-def draw_precision_recall(curves: dict[str, dict[str, list]], *, title: str, note: str) -> dict:
+def draw_precision_recall(
+    curves: dict[str, dict[str, list]], *, title: str, note: str, order: str = "best first"
+) -> dict:
     """Precision-recall curves; the area below one is its average precision.
 
     Parameters
     ----------
     curves : backbone -> ``recall`` and ``precision``, lists of equal length; at most `MOST`. None
         is skipped.
-    note : definition of a match.
+    note : definition of a match; order : of the curves, a heading of the legend.
     """
     rows = [
         # some markers, at different recalls per curve
@@ -32,7 +34,7 @@ def draw_precision_recall(curves: dict[str, dict[str, list]], *, title: str, not
     ]
     x = chart.number("x", "recall: share of the objects that are found", domain=[0, 1])
     y = chart.number("y", "precision: share of right detections", domain=[0, 1])
-    best: dict[str, Any] = {"title": "best first"} if len(curves) > 1 else {}
+    best: dict[str, Any] = {"title": order or None} if len(curves) > 1 else {}
     look: dict[str, Any] = {
         "width": _SIDE,
         "height": _SIDE,
