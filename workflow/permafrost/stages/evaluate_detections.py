@@ -37,7 +37,7 @@ _OF_AN_EVALUATION = (
 
 _OPTIONS = {
     "--truth": (
-        "COCO or LVIS JSON, CSV in DeepForest's columns (boxes), or a folder of DOTA's labels",
+        "COCO or LVIS JSON, CSV in DeepForest's columns (boxes), or a folder of DOTA's labels or VOC's XML",
         Path,
     ),
     "--predictions": (
