@@ -13,22 +13,29 @@ from permafrost.evaluators.detection import evaluate_open_images
 from permafrost.evaluators.intervals.voc import VocScores
 
 HEAD = ["ImageID", "LabelName", "XMin", "XMax", "YMin", "YMax"]
-# "ball" and "toy" hold "football"; "thing" holds all; "part" is a class that is not in the tree
+# "football" is under "ball" and "toy", so that "futsal" has it above itself at two places
+FOOTBALL = {"LabelName": "football", "Subcategory": [{"LabelName": "futsal"}]}
 TREE = {
     "LabelName": "/m/root",
     "Subcategory": [
         {
             "LabelName": "thing",
             "Subcategory": [
-                {"LabelName": "ball", "Subcategory": [{"LabelName": "football"}]},
-                {"LabelName": "toy", "Subcategory": [{"LabelName": "football"}]},
+                {"LabelName": "ball", "Subcategory": [FOOTBALL]},
+                {"LabelName": "toy", "Subcategory": [FOOTBALL]},
             ],
         },
         {"LabelName": "cat"},
     ],
 }
-ABOVE = {"thing": [], "ball": ["thing"], "toy": ["thing"], "football": ["ball", "toy", "thing"]}
-BELOW = {"thing": ["ball", "toy", "football"], "ball": ["football"], "toy": ["football"]}
+ABOVE = {
+    **{"ball": ["thing"], "toy": ["thing"], "football": ["ball", "toy", "thing"]},
+    "futsal": ["football", "ball", "toy", "thing"],
+}
+BELOW = {
+    **{"thing": ["ball", "toy", "football", "futsal"], "football": ["futsal"]},
+    **{"ball": ["football", "futsal"], "toy": ["football", "futsal"]},
+}
 
 
 def shared(one, other) -> float:
@@ -101,7 +108,7 @@ def brute_force(truths, found, labels, threshold, weight) -> dict[str, float]:
 def random_case(seed: int):
     """Boxes on a grid of powers of two, so that overlaps equal to the threshold are exact; scores are unlike."""
     random = np.random.default_rng(seed)
-    names, images = ["football", "ball", "toy", "thing", "cat"], [f"i{n:02}" for n in range(12)]
+    names, images = [*ABOVE, "thing", "cat"], [f"i{n:02}" for n in range(12)]
 
     def box():
         x, y = random.integers(0, 6, 2)
@@ -189,7 +196,7 @@ def test_every_class_and_threshold(tmp_path, seed, labelled, weight):
             expected = brute_force(
                 expanded(truths), detections, verified if labelled else None, threshold, weight
             )
-            assert len(expected) == 5 and max(expected.values()) > 0
+            assert len(expected) == 6 and max(expected.values()) > 0
             assert by_name(ours, place) == pytest.approx(expected, abs=1e-13, nan_ok=True)
         assert (ours.unverified > 0) == labelled
 
