@@ -97,6 +97,68 @@ def test_other_classes_and_upright_detections(tmp_path):
         evaluate(labels, tasks, iou_type="oriented")
 
 
+def test_upright_truths_of_nwpu_and_of_vocs_xml_are_scored_by_vocs_rules(tmp_path):
+    nwpu, xml, tasks = tmp_path / "nwpu", tmp_path / "xml", tmp_path / "tasks"
+    for folder in (nwpu, xml, tasks):
+        folder.mkdir()
+    boxes = {"001": [(1, 1, 10, 10), (20, 20, 29, 29)], "002": [], "003": [(5, 5, 8, 8)]}
+    for name, own in boxes.items():
+        lines = [f"({x0}, {y0}),({x1},{y1}),7 \r\n" for x0, y0, x1, y1 in own]
+        (nwpu / f"{name}.txt").write_text("".join(lines))
+        objects = [
+            f"<object><name>7</name><difficult>{int(name == '003')}</difficult><bndbox><xmin>{x0}</xmin>"
+            f"<ymin>{y0}</ymin><xmax>{x1}</xmax><ymax>{y1}</ymax></bndbox></object>"
+            for x0, y0, x1, y1 in own
+        ]
+        (xml / f"{name}.xml").write_text(f"<annotation>{''.join(objects)}</annotation>")
+    # 6 of 10 columns overlap: 5 / 9 of the sides without the last pixel, 60 / 100 with it
+    (tasks / "comp4_det_test_7.txt").write_text(
+        "001 0.9 1 1 10 10\n002 0.8 1 1 10 10\n001 0.7 20 20 25 29\n003 0.6 5 5 8 8\n"
+    )
+    for threshold, right in ((0.55, 2), (0.58, 1)):
+        options = {"iou_type": "bbox", "protocol": "voc12", "iou_thresholds": [threshold]}
+        plain = evaluate_voc(xml, tasks, **options)
+        assert plain.right.sum() == right and plain.positives.sum() == 2
+        edges = evaluate_voc(xml, tasks, inclusive=True, **options)
+        # right, wrong, right; the difficult object is neither
+        assert edges.average_precision[0, 0] == pytest.approx((1 + 2 / 3) / 2)
+        ours = evaluate_voc(nwpu, tasks, inclusive=True, **options)
+        assert ours.average_precision[0, 0] == pytest.approx((1 + 3 / 4 + 3 / 4) / 3)
+    assert plain.truths.ids.tolist() == ["001.xml:1", "001.xml:2", "003.xml:1"]
+    (xml / "004.xml").write_text("<annotation><object><name>7</name></object></annotation>")
+    with pytest.raises(
+        PermafrostError, match=r"object 1 has no <bndbox>.*004.xml|004.xml.*object 1"
+    ):
+        evaluate_voc(xml, tasks, **options)
+    dropped = evaluate_voc(xml, tasks, invalid="drop", **options).truths.notes.dropped
+    assert dropped == {"a file that is not VOC's XML": 1}
+
+
+def test_oriented_boxes_of_xml_are_those_of_dotas_text(tmp_path):
+    xml, text, tasks = tmp_path / "xml", tmp_path / "text", tmp_path / "tasks"
+    for folder in (xml, text, tasks):
+        folder.mkdir()
+    ring_of_box = [3, 1, 11, 5, 9, 9, 1, 5]
+    tags = [
+        f"{axis}_{c}"
+        for c in ("left_top", "right_top", "right_bottom", "left_bottom")
+        for axis in "xy"
+    ]
+    sides = "".join(f"<{t}>{v}</{t}>" for t, v in zip(tags, ring_of_box, strict=True))
+    (xml / "a.xml").write_text(
+        f"<annotation><object><name>ship</name><robndbox>{sides}</robndbox></object></annotation>"
+    )
+    numbers = " ".join(map(str, ring_of_box))
+    (text / "a.txt").write_text(f"{numbers} ship 0\n")
+    (tasks / "Task1_ship.txt").write_text(f"a 0.9 {numbers}\n")
+    ours, expected = (
+        evaluate(folder, tasks, iou_type="oriented", iou_thresholds=[0.999])
+        for folder in (xml, text)
+    )
+    assert ours.truths.corners == pytest.approx(expected.truths.corners)
+    assert ours.stats[0] == expected.stats[0] == pytest.approx(1)
+
+
 @pytest.mark.parametrize(
     ("file", "line", "message"),
     [

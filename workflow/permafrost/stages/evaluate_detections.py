@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from permafrost.core.errors import PermafrostError, look_up
+from permafrost.core.errors import PermafrostError
 from permafrost.core.inputs import input_digest
 from permafrost.stages import detection_counts, detection_outputs, standalone, voc_rules
 from permafrost.stages.lists import (
@@ -34,10 +34,9 @@ _OF_AN_EVALUATION = (
     *("recall_grid", "categories", "images", "against", "partial"),
 )
 
-PROTOCOLS = ("coco", "voc07", "voc12")
 _OPTIONS = {
     "--truth": (
-        "COCO or LVIS JSON, CSV in DeepForest's columns (boxes), or a folder of DOTA's labels",
+        "COCO or LVIS JSON, CSV in DeepForest's columns (boxes), or a folder of DOTA's labels or VOC's XML",
         Path,
     ),
     "--predictions": (
@@ -46,8 +45,7 @@ _OPTIONS = {
     ),
     "--iou-type": ("bbox (the only one for CSV), segm, boundary, keypoints, oriented",),
     "--box-convention": ("of oriented boxes of five numbers: le90, le135, oc, detectron2, …",),
-    "--protocol": ("rules: coco, voc07 (11 recalls) or voc12 (area under the curve)", "coco"),
-    "--inclusive": ("VOC: upright boxes hold their edges' pixels (sides of max - min + 1)", bool),
+    **voc_rules.OPTIONS,
     "--lvis": ("LVIS's federated rules", bool),
     "--mode": ("corrected, or strict: pycocotools (lvis) bit for bit", "corrected"),
     "--max-dets": ("detections per image and category: 1,10,100",),
@@ -128,17 +126,14 @@ def _check(arguments) -> None:
     for name in () if merged else ("truth", "predictions", "iou_type"):
         if getattr(arguments, name) is None:
             raise PermafrostError(f"--{name.replace('_', '-')} is missing", remedy="give it")
-    kind, coco = arguments.iou_type, arguments.protocol == "coco"
-    look_up(PROTOCOLS, arguments.protocol, "there is no protocol named", where="--protocol")
-    if not coco:
-        voc_rules.check(arguments)
+    kind = arguments.iou_type
+    voc_rules.check(arguments)
     standalone.check_used(
         arguments,
-        ("inclusive", not coco, "with --protocol voc07 or voc12"),
         ("incomplete", merged, "with --merge"),
         (
             "image_folder",
-            arguments.report and coco and not merged,
+            arguments.report and arguments.protocol == "coco" and not merged,
             "with --report, not with --merge or VOC",
         ),
         ("cross_slices", sliced, "with --slices"),
@@ -155,7 +150,7 @@ def _check(arguments) -> None:
     if arguments.pixel_size is not None:
         standalone.check_pixel_size(arguments)
     inputs = ["truth", "predictions", "against", "groups", "slices", "images", "merge"]
-    inputs.append("image_folder")
+    inputs += ["image_folder", *voc_rules.INPUTS]
     if isinstance(arguments.category_groups, Path):
         inputs.append("category_groups")
     standalone.check_files(

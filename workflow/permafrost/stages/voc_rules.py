@@ -1,10 +1,10 @@
-"""``permafrost evaluate-detections --protocol voc07`` and ``voc12``: scores by VOC's rules."""
+"""``permafrost evaluate-detections --protocol voc07``, ``voc12`` and ``open_images``: scores by other rules."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.stages import standalone
 from permafrost.stages.lists import lines_of, names_of, thresholds
 
@@ -12,18 +12,42 @@ from permafrost.stages.lists import lines_of, names_of, thresholds
 _OF_COCO = (
     *("lvis", "max_dets", "no_categories", "recall_grid", "area_ranges", "boundary_ratio"),
     *("detection_area", "sigmas", "no_analysis", "slices", "cross_slices", "baseline", "partial"),
-    *("incomplete", "category_groups", "merge"),
+    *("incomplete", "category_groups", "merge", "counts", "pixel_size"),
 )
+OPTIONS = {
+    "--protocol": (
+        "rules: coco, voc07 (11 recalls), voc12 (area under the curve), open_images (CSV, or JSON)",
+        "coco",
+    ),
+    "--inclusive": ("VOC: upright boxes hold their edges' pixels (sides of max - min + 1)", bool),
+    "--image-labels": ("Open Images: CSV of the classes that people verified on each image", Path),
+    "--hierarchy": ("Open Images: JSON of the classes; boxes count for those above, too", Path),
+    "--class-names": ("Open Images: CSV of LabelName, name", Path),
+    "--expand-detections": ("Open Images: detections count for classes above, too", bool),
+    "--group-weight": ("Open Images: weight of a box around a group (1)", 1.0),
+}
+INPUTS = ["image_labels", "hierarchy", "class_names"]
+_OF_VOC = ("inclusive",)
+_OF_OPEN_IMAGES = (*INPUTS, "expand_detections", "group_weight")
 _WORDS = {
+    "coco": "COCO's rules",
     "voc07": "VOC's rules of 2007: precision at 11 recalls",
     "voc12": "VOC's rules from 2010 on: area under the curve",
+    "open_images": "Open Images' rules: area under the curve",
 }
 
 
 def check(arguments) -> None:
-    """Refuse options of COCO's rules, and a comparison by bootstrap without resamples."""
-    unused = [(name, False, "with --protocol coco") for name in _OF_COCO]
-    standalone.check_used(arguments, *unused)
+    """Refuse options of other rules than those of ``--protocol``."""
+    look_up(_WORDS, arguments.protocol, "there is no protocol named", where="--protocol")
+    needs = (
+        (_OF_COCO, ("coco",)),
+        (_OF_VOC, ("voc07", "voc12")),
+        (_OF_OPEN_IMAGES, ("open_images",)),
+    )
+    for names, protocols in needs:
+        used, words = arguments.protocol in protocols, " or ".join(protocols)
+        standalone.check_used(arguments, *((n, used, f"with --protocol {words}") for n in names))
 
 
 def leave(arguments) -> None:
@@ -38,7 +62,7 @@ def leave(arguments) -> None:
     evaluation = _evaluated(arguments, arguments.predictions)
     if not evaluation.positives.sum():
         raise PermafrostError(
-            "the truth has no object to find: it has no annotation, or all are difficult",
+            "the truth has no object to find: it has no annotation, or all are difficult or weigh nothing",
             where=evaluation.truths.source,
             remedy="check that this is the right file, and which images are evaluated",
         )
@@ -54,11 +78,7 @@ def leave(arguments) -> None:
     shown = [row for row in rows if row["value"] is not None]
     lines = [*_heading(arguments, evaluation, units), *row_lines(shown, digits=3)]
     notes += gate_remarks(rows)
-    if bare := evaluation.without_truth:
-        notes.append(
-            f"Note: {bare} of {len(evaluation.detections)} detections count in no figure, as their classes have"
-            " no truth to be found."
-        )
+    notes += [f"Note: {text}." for text in evaluation.remarks()]
     more, tables = {}, {}
     if arguments.against is not None:
         other = _evaluated(arguments, arguments.against)
@@ -77,7 +97,7 @@ def leave(arguments) -> None:
         options=_options(arguments),
         images=len(ids),
         truths=len(evaluation.truths),
-        difficult=int(evaluation.difficult.sum()),
+        **evaluation.marked,
         detections=len(evaluation.detections),
         dropped={**evaluation.truths.notes.dropped, **evaluation.detections.notes.dropped},
         iou_thresholds=evaluation.thresholds.tolist(),
@@ -98,17 +118,12 @@ def _parts(arguments, scores, what: str):
 
 
 def _evaluated(arguments, predictions: Path):
-    from permafrost.metrics.detection.voc import evaluate_voc
-
     given = {} if arguments.iou_thresholds is None else {"iou_thresholds": arguments.iou_thresholds}
-    return evaluate_voc(
+    return _EVALUATED[arguments.protocol](
+        arguments,
         arguments.truth,
         predictions,
-        iou_type=arguments.iou_type,
-        protocol=arguments.protocol,
-        inclusive=arguments.inclusive,
         mode=arguments.mode,
-        box_convention=arguments.box_convention,
         invalid=arguments.invalid,
         images=None if arguments.images is None else lines_of(arguments.images),
         categories=names_of(arguments.categories),
@@ -116,17 +131,47 @@ def _evaluated(arguments, predictions: Path):
     )
 
 
+def _by_voc(arguments, truth, predictions, **options):
+    from permafrost.metrics.detection.voc import evaluate_voc
+
+    return evaluate_voc(
+        truth,
+        predictions,
+        iou_type=arguments.iou_type,
+        protocol=arguments.protocol,
+        inclusive=arguments.inclusive,
+        box_convention=arguments.box_convention,
+        **options,
+    )
+
+
+def _by_open_images(arguments, truth, predictions, **options):
+    from permafrost.metrics.detection.open_images import evaluate_open_images
+
+    if arguments.iou_type != "bbox":
+        raise PermafrostError(
+            f"Open Images' rules know no {arguments.iou_type}",
+            where="--iou-type",
+            remedy="evaluate boxes (bbox)",
+        )
+    own = {name: getattr(arguments, name) for name in _OF_OPEN_IMAGES}
+    return evaluate_open_images(truth, predictions, **own, **options)
+
+
+_EVALUATED = {"voc07": _by_voc, "voc12": _by_voc, "open_images": _by_open_images}
+
+
 def _heading(arguments, evaluation, units) -> list[str]:
     from permafrost.evaluators.detection import QUIRKS
     from permafrost.evaluators.output.score_text import interval_method_words
 
-    difficult = int(evaluation.difficult.sum())
+    marked = ", ".join(f"{count} of them {what}" for what, count in evaluation.marked.items())
     edges = ", edges of pixels included" if evaluation.inclusive else ""
     method = interval_method_words(
         units.count, units.kind, arguments.resamples, method=arguments.interval
     )
     return [
-        f"{len(evaluation.truths)} truths ({difficult} of them difficult) and {len(evaluation.detections)}"
+        f"{len(evaluation.truths)} truths ({marked}) and {len(evaluation.detections)}"
         f" detections on {len(evaluation.truths.images)} images: {evaluation.settings.iou_type}{edges} by"
         f" {_WORDS[evaluation.protocol]}",
         f"{evaluation.settings.mode} mode, see {QUIRKS}",
@@ -159,7 +204,7 @@ def _curves(evaluation, labels: list[str]):
 def _options(arguments) -> dict:
     from permafrost.core.inputs import input_digest
 
-    options = standalone.options_of(arguments, "truth", "predictions", "against", "groups")
+    options = standalone.options_of(arguments, "truth", "predictions", "against", "groups", *INPUTS)
     options = {name: value for name, value in options.items() if name not in _OF_COCO}
     options["images"] = [] if arguments.images is None else [input_digest(arguments.images)]
     return options

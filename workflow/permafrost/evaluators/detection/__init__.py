@@ -5,6 +5,7 @@ from pathlib import Path
 
 from permafrost.metrics.detection.evaluate import evaluate
 from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.open_images import evaluate_open_images
 from permafrost.metrics.detection.voc import evaluate_voc
 
 # the modes' rules where pycocotools and lvis behave oddly
@@ -35,6 +36,7 @@ __all__ = [
     "Evaluation",
     "PreparedTruth",
     "evaluate",
+    "evaluate_open_images",
     "evaluate_voc",
     "from_torchmetrics",
     "init_as_pycocotools",

@@ -74,6 +74,11 @@ class VocEvaluation:
     wrong: np.ndarray
 
     @property
+    def points(self) -> int | None:
+        """The number of recalls at which precision is read; None: the area under the curve."""
+        return PROTOCOLS[self.protocol]
+
+    @property
     def strict(self) -> bool:
         """Whether recalls are compared as DOTA_devkit does, see `average_precision`."""
         return self.settings.strict
@@ -94,9 +99,19 @@ class VocEvaluation:
         return np.bincount(place, minlength=shape[0] * shape[1]).reshape(shape)
 
     @property
-    def without_truth(self) -> int:
-        """Number of detections of classes without truths to be found."""
-        return int(np.count_nonzero(self.positives.sum(axis=1)[self.bucket] == 0))
+    def marked(self) -> dict[str, int]:
+        """Kind of truth that has rules of its own, as a word, to its number."""
+        return {"difficult": int(self.difficult.sum())}
+
+    def remarks(self) -> list[str]:
+        """What the reader of the figures should know of the detections."""
+        bare = np.count_nonzero(self.positives.sum(axis=1)[self.bucket] == 0)
+        if not bare:
+            return []
+        return [
+            f"{bare} of {len(self.detections)} detections count in no figure, as their classes have no truth"
+            " to be found"
+        ]
 
     @cached_property
     def average_precision(self) -> np.ndarray:
@@ -114,7 +129,7 @@ class VocEvaluation:
         right = np.cumsum(self.right[own, threshold])
         wrong = np.cumsum(self.wrong[own, threshold])
         found = self.positives[category].sum()
-        return right / max(found, 1), right / np.maximum(right + wrong, _TINY)
+        return right / (found if found > 0 else 1), right / np.maximum(right + wrong, _TINY)
 
     def replicates(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Average precision and recall on resamples of the images, (T, K, B) each.
@@ -143,7 +158,7 @@ class VocEvaluation:
                         weight * self.right[own, t, None],
                         weight * self.wrong[own, t, None],
                         found,
-                        PROTOCOLS[self.protocol],
+                        self.points,
                         strict=self.strict,
                     )
         return precision, recall
@@ -280,21 +295,41 @@ def _inclusive(truths: Truths, detections: Detections) -> BoxOverlap:
 
 
 def outcomes(
-    cells: Cells, kernel: Similarity, thresholds: np.ndarray, difficult: np.ndarray
+    cells: Cells,
+    kernel: Similarity,
+    thresholds: np.ndarray,
+    difficult: np.ndarray,
+    *,
+    at: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(D, T) bool each: right and wrong detections, in row order of `cells`.
 
     Parameters
     ----------
     difficult : (G,) bool, in column order.
+    at : an overlap equal to the threshold is enough.
     """
-    lowest = float(thresholds.min())
-    # with a threshold of 0, a truth that is not touched is not found either
-    pairs = find_pairs(cells, kernel, lowest if lowest > 0 else np.nextafter(0, 1))
     right = np.zeros((len(cells.detections), len(thresholds)), bool)
     wrong = np.ones_like(right)
+    rows, column, largest = best_truths(cells, kernel, float(thresholds.min()))
+    for t, threshold in enumerate(thresholds):
+        above = np.flatnonzero(largest >= threshold if at else largest > threshold)
+        wrong[rows[above[difficult[column[above]]]], t] = False
+        regular = above[~difficult[column[above]]]
+        # rows ascend by descending score in a cell: the first takes the truth
+        taker = regular[np.unique(column[regular], return_index=True)[1]]
+        right[rows[taker], t], wrong[rows[taker], t] = True, False
+    return right, wrong
+
+
+def best_truths(
+    cells: Cells, kernel: Similarity, lowest: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(R,) ascending rows of `cells` with an overlap of at least `lowest`, column of the largest, and this overlap."""
+    # with a threshold of 0, a truth that is not touched is not found either
+    pairs = find_pairs(cells, kernel, lowest if lowest > 0 else np.nextafter(0, 1))
     if not len(pairs):
-        return right, wrong
+        return pairs.rows, pairs.columns, pairs.similarity
     starts = np.flatnonzero(np.diff(pairs.rows, prepend=-1))
     rows = pairs.rows[starts]
     ends = np.append(starts[1:], len(pairs)) - 1
@@ -305,12 +340,4 @@ def outcomes(
     first = np.flatnonzero(
         equal & np.concatenate(([True], ~equal[:-1] | (np.diff(pairs.rows) > 0)))
     )
-    column = pairs.columns[first]
-    for t, threshold in enumerate(thresholds):
-        above = np.flatnonzero(largest > threshold)
-        wrong[rows[above[difficult[column[above]]]], t] = False
-        regular = above[~difficult[column[above]]]
-        # rows ascend by descending score in a cell: the first takes the truth
-        taker = regular[np.unique(column[regular], return_index=True)[1]]
-        right[rows[taker], t], wrong[rows[taker], t] = True, False
-    return right, wrong
+    return rows, pairs.columns[first], largest

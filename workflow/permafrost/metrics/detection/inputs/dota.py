@@ -8,17 +8,22 @@ Detections are a folder with a file per class, ``Task1_CLASS.txt`` with ``image 
 ``Task2_CLASS.txt`` with ``image score x_min y_min x_max y_max`` for upright boxes, of tiles or merged to whole images
 as the truth is.
 
+Truth may also be lines of NWPU VHR-10, ``(x_min,y_min),(x_max,y_max),class``, or a folder of XML files, see `voc_xml`;
+detections VOC's ``comp4_det_SET_CLASS.txt``, whose lines are those of Task2.
+
 Images are identified by their file's name without its ending, classes by their name, entries by file and line.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.inputs import read_text
+from permafrost.metrics.detection.inputs import voc_xml
 from permafrost.metrics.detection.inputs.crown_tables import TableEntries
 from permafrost.metrics.detection.inputs.parsing import is_path
 
@@ -37,7 +42,8 @@ _FIRST = (
 )
 CLASSES = (_FIRST, (*_FIRST, "container-crane"), (*_FIRST, "container-crane", "airport", "helipad"))
 _HEADS = ("imagesource:", "gsd:")
-_TASKS = ("Task1_", "Task2_")
+_TASK = re.compile(r"Task[12]_|comp\d+_det_[^_]+_")
+_NWPU = re.compile(r"\(([^,()]+),([^,()]+)\),\(([^,()]+),([^,()]+)\),(\w+)")
 _MERGE = (
     "write one file per class, Task1_CLASS.txt with lines of: image score x1 y1 x2 y2 x3 y3 x4 y4"
 )
@@ -55,11 +61,14 @@ def truth_entries(given, *, drop: bool = False) -> TableEntries:
     ------
     PermafrostError : no text file, a line that is not an object (with `drop`: left out and counted).
     """
+    if voc_xml.xml_files(Path(given)):
+        return voc_xml.truth_entries(given, drop=drop)
     dropped: Counter[str] = Counter()
     annotations, images = [], []
     for file in _files(Path(given)):
         images.append({"id": file.stem})
-        for where, words in _lines(file):
+        for where, line in _lines(file):
+            words = _four_corners(line)
             box = _numbers(words[:8])
             if len(words) not in (9, 10) or box is None or not _is_flag(words[9:]):
                 _refuse(where, "x1 y1 x2 y2 x3 y3 x4 y4 class difficult", drop, dropped)
@@ -91,8 +100,8 @@ def prediction_entries(given, *, drop: bool = False) -> TableEntries:
     found = []
     for file in _files(Path(given)):
         category = file.stem
-        for task in _TASKS:
-            category = category.removeprefix(task)
+        if task := _TASK.match(category):
+            category = category[task.end() :]
         for where, words in _lines(file):
             numbers = _numbers(words[1:])
             if numbers is None or len(numbers) not in (5, 9):
@@ -116,7 +125,7 @@ def _files(folder: Path) -> list[Path]:
         raise PermafrostError(
             "the folder has no text file",
             where=folder,
-            remedy=f"truth: a labelTxt folder of DOTA, a file per image; predictions: {_MERGE}",
+            remedy=f"truth: a labelTxt folder of DOTA, or VOC's XML, a file per image; predictions: {_MERGE}",
         )
     return files
 
@@ -127,6 +136,14 @@ def _lines(file: Path) -> Iterator[tuple[Path, list[str]]]:
         words = line.split()
         if words and not line.lower().startswith(_HEADS):
             yield file.parent / f"{file.name}:{number}", words
+
+
+def _four_corners(words: list[str]) -> list[str]:
+    """Words of an object in DOTA's form, from those of NWPU VHR-10's."""
+    if (match := _NWPU.fullmatch("".join(words))) is None:
+        return words
+    left, top, right, bottom, name = match.groups()
+    return [left, top, right, top, right, bottom, left, bottom, name]
 
 
 def _numbers(words: list[str]) -> list[float] | None:

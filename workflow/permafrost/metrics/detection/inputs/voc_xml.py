@@ -1,0 +1,69 @@
+"""Folders of Pascal VOC's XML files and their relatives, as the content of COCO JSON.
+
+A file per image, as in the ``Annotations`` of VOC and DIOR (boxes), or of DIOR-R, FAIR1M, HRSC2016 and roLabelImg
+(oriented boxes). Sides are xmax - xmin in the numbers of the file, which detections must have, too. A *difficult*
+object is ignored. Images are identified by their file's name without its ending, entries by file and object.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.inputs import read_bytes
+from permafrost.metrics.detection.inputs.crown_tables import TableEntries
+
+
+def xml_files(folder: Path) -> list[Path]:
+    """The XML files of a folder."""
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() == ".xml")
+
+
+def truth_entries(given, *, drop: bool = False) -> TableEntries:
+    """Read a folder of XML files.
+
+    Raises
+    ------
+    PermafrostError : a file that is not VOC's or a relative's (with `drop`: left out with its image, and counted).
+    """
+    # it loads readers of images, which JSON does not need
+    from permafrost.data.files.opening import UnreadableImage
+    from permafrost.data.sources.voc_files import parse_voc
+
+    dropped: Counter[str] = Counter()
+    annotations, images, names = [], [], set()
+    for file in xml_files(Path(given)):
+        try:
+            objects = parse_voc(read_bytes(file)).objects
+        except UnreadableImage as failure:
+            if not drop:
+                raise PermafrostError(
+                    str(failure), where=file, remedy="correct the file, or leave it out"
+                ) from failure
+            dropped["a file that is not VOC's XML"] += 1
+            continue
+        images.append({"id": file.stem})
+        for number, one in enumerate(objects, 1):
+            names.add(one.name)
+            entry = {"id": f"{file.name}:{number}", "image_id": file.stem, "category_id": one.name}
+            annotations.append({**entry, **_shape(one), "ignore": int(one.difficult)})
+    data = {
+        "images": images,
+        "categories": [{"id": name, "name": name} for name in sorted(names)],
+        "annotations": annotations,
+    }
+    return TableEntries(data, str(given), dict(dropped))
+
+
+def _shape(one) -> dict:
+    from permafrost.data.sources.corners import outline_of
+
+    shape, box = {}, one.corners
+    if one.outline is not None:
+        outline = outline_of(one.outline)
+        box = box or outline["box"]
+        if len(outline["polygon"][0]) == 8:
+            shape["poly"] = outline["polygon"][0]
+    left, top, right, bottom = box
+    return {**shape, "bbox": [left, top, right - left, bottom - top]}
