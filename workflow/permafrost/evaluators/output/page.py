@@ -6,7 +6,6 @@ the pipeline's pages: template, style, figures.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,7 +114,7 @@ def check_folder(path: Path) -> None:
     PermafrostError : other files are in the folder; a library is missing.
     """
     need(*LIBRARIES)
-    if os.path.lexists(path) and (others := {one.name for one in path.iterdir()} - _PARTS):
+    if path.is_dir() and (others := {one.name for one in path.iterdir()} - _PARTS):
         raise PermafrostError(
             f"the folder holds other files ({printable_name(min(others), _LONGEST)}), and a page replaces its folder",
             where=path,
