@@ -335,15 +335,21 @@ def test_the_command_with_intervals_and_a_comparison(tmp_path, capsys):
         *("--truth", truth_csv, "--predictions", found_csv, "--protocol", "open_images"),
         *("--image-labels", labels_csv, "--hierarchy", tree, "--against", other),
         *("--class-names", tmp_path / "names.csv", "--output", tmp_path / "scores.json"),
+        *("--group-weight", 0.5, "--report", tmp_path / "page"),
     )
     content = json.loads((tmp_path / "scores.json").read_text())
-    ours = evaluate_open_images(truth_csv, found_csv, image_labels=labels_csv, hierarchy=tree)
+    ours = evaluate_open_images(
+        truth_csv, found_csv, image_labels=labels_csv, hierarchy=tree, group_weight=0.5
+    )
     mean = next(row for row in content["scores"] if (row["metric"], row["class"]) == ("AP50", None))
     assert mean["value"] == pytest.approx(VocScores(ours).values["AP50", None])
     assert mean["lower"] < mean["value"] < mean["upper"]
     assert content["comparison"] and content["groups"] == int(ours.truths.crowd.sum())
     assert "Football" in {row["class"] for row in content["scores"]}
     assert "nobody verified" in capsys.readouterr().out
+    # a group is half a truth
+    place = ours.truths.categories.ids.tolist().index("football")
+    assert f"<td>{ours.positives[place].sum():g}</td>" in (tmp_path / "page/index.html").read_text()
 
 
 @pytest.mark.parametrize(
