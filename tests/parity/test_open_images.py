@@ -325,6 +325,29 @@ def test_a_group_met_by_scores_of_0_only():
     assert by_name(strict)["cat"] == 0 and not strict.wrong.any()
 
 
+def test_equal_scores_follow_the_file_or_the_box():
+    truths = [(1, 1, [0, 0, 8, 8], 0)]
+    hit, miss = (1, 1, [0, 0, 8, 8], 0.5), (1, 1, [20, 20, 28, 28], 0.5)
+    figures = {
+        mode: [
+            by_name(evaluate_open_images(*as_json(truths, found, CLASSES), mode=mode))["cat"]
+            for found in ([hit, miss], [miss, hit])
+        ]
+        for mode in ("strict", "corrected")
+    }
+    assert figures == {"strict": [1.0, 0.5], "corrected": [1.0, 1.0]}
+
+
+@pytest.mark.parametrize("truths", [[], [(1, 1, [0, 0, 8, 8], 1)]])
+def test_nothing_to_find_or_found(truths):
+    nothing = evaluate_open_images(*as_json(truths, [], CLASSES), group_weight=0.0)
+    assert np.isnan(nothing.average_precision).all()
+    missed = evaluate_open_images(*as_json([*truths, (2, 1, [0, 0, 1, 1], 0)], [], CLASSES))
+    assert by_name(missed) == pytest.approx(
+        {"cat": 0, "dog": np.nan, "elephant": np.nan}, nan_ok=True
+    )
+
+
 def test_the_command_with_intervals_and_a_comparison(tmp_path, capsys):
     truths, found, labels = random_case(5)
     truth_csv, found_csv, labels_csv, tree = write(tmp_path, truths, found, labels)
@@ -335,15 +358,21 @@ def test_the_command_with_intervals_and_a_comparison(tmp_path, capsys):
         *("--truth", truth_csv, "--predictions", found_csv, "--protocol", "open_images"),
         *("--image-labels", labels_csv, "--hierarchy", tree, "--against", other),
         *("--class-names", tmp_path / "names.csv", "--output", tmp_path / "scores.json"),
+        *("--group-weight", 0.5, "--report", tmp_path / "page"),
     )
     content = json.loads((tmp_path / "scores.json").read_text())
-    ours = evaluate_open_images(truth_csv, found_csv, image_labels=labels_csv, hierarchy=tree)
+    ours = evaluate_open_images(
+        truth_csv, found_csv, image_labels=labels_csv, hierarchy=tree, group_weight=0.5
+    )
     mean = next(row for row in content["scores"] if (row["metric"], row["class"]) == ("AP50", None))
     assert mean["value"] == pytest.approx(VocScores(ours).values["AP50", None])
     assert mean["lower"] < mean["value"] < mean["upper"]
     assert content["comparison"] and content["groups"] == int(ours.truths.crowd.sum())
     assert "Football" in {row["class"] for row in content["scores"]}
     assert "nobody verified" in capsys.readouterr().out
+    # a group is half a truth
+    place = ours.truths.categories.ids.tolist().index("football")
+    assert f"<td>{ours.positives[place].sum():g}</td>" in (tmp_path / "page/index.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,9 @@ def test_the_command_scores_by_vocs_rules(tmp_path, capsys, protocol):
         (("--protocol", protocol, "--max-dets", "10"), "used with --protocol coco"),
         (("--inclusive",), "used with --protocol voc07 or voc12"),
         (("--protocol", protocol, "--inclusive"), "edges of pixels"),
+        (("--protocol", protocol, "--counts", "best"), "used with --protocol coco"),
+        (("--protocol", protocol, "--group-weight", "0"), "used with --protocol open_images"),
+        (("--protocol", "open_images"), "Open Images' rules know no oriented"),
     ):
         with pytest.raises(PermafrostError, match=message):
             command(*options, *wrong)

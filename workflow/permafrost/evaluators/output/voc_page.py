@@ -1,4 +1,4 @@
-"""What a page shows of detections by VOC's rules: curves, and right and wrong detections of classes."""
+"""What a page shows of detections by VOC's or Open Images' rules: curves, right and wrong detections of classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def voc_sections(found: VocEvaluation, labels: list[str]) -> list[Section]:
     truths = found.positives.sum(axis=1)
     chosen = [k for k in np.argsort(-truths, kind="stable").tolist() if truths[k]][:MOST]
     curves = {printable_name(labels[k]): _envelope(*found.curve(k)) for k in chosen}
-    note = f"a detection is right at an IoU above {found.thresholds[0]:g}; best precision from each recall on"
+    note = f"a detection is right at an IoU {found.reached} {found.thresholds[0]:g}; best precision from each recall on"
     figure = Figure(
         "curves",
         draw_precision_recall(curves, title="Precision and recall", note=note, order=""),
@@ -30,7 +30,7 @@ def voc_sections(found: VocEvaluation, labels: list[str]) -> list[Section]:
         for of in (found.right, found.wrong)
     ]
     lines = [
-        [printable_name(label), str(truths[k]), *(str(int(side[k])) for side in sides)]
+        [printable_name(label), *(f"{number[k]:.10g}" for number in (truths, *sides))]
         for k, label in enumerate(labels)
     ]
     block = Block("Detections, whatever their score", [heads, *lines], frozenset(heads[1:]))

@@ -66,6 +66,11 @@ class OpenImagesEvaluation(VocEvaluation):
         return single + self.group_weight * self._counted(self.truths.crowd)
 
     @property
+    def reached(self) -> str:
+        """What an overlap must be to find a truth, before the threshold."""
+        return "of at least"
+
+    @property
     def marked(self) -> dict[str, int]:
         """Kind of truth that has rules of its own, as a word, to its number."""
         return {**super().marked, "groups": int(self.truths.crowd.sum())}

@@ -99,6 +99,11 @@ class VocEvaluation:
         return np.bincount(place, minlength=shape[0] * shape[1]).reshape(shape)
 
     @property
+    def reached(self) -> str:
+        """What an overlap must be to find a truth, before the threshold."""
+        return "above"
+
+    @property
     def marked(self) -> dict[str, int]:
         """Kind of truth that has rules of its own, as a word, to its number."""
         return {"difficult": int(self.difficult.sum())}

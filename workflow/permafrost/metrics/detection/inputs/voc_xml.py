@@ -60,7 +60,9 @@ def _shape(one) -> dict:
     from permafrost.data.sources.corners import outline_of
 
     shape, box = {}, one.corners
-    if one.outline is not None:
+    if one.outline is None:
+        shape["area"] = (box[2] - box[0]) * (box[3] - box[1])
+    else:
         outline = outline_of(one.outline)
         box = box or outline["box"]
         if len(outline["polygon"][0]) == 8:
