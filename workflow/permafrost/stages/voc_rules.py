@@ -12,7 +12,7 @@ from permafrost.stages.lists import lines_of, names_of, thresholds
 _OF_COCO = (
     *("lvis", "max_dets", "no_categories", "recall_grid", "area_ranges", "boundary_ratio"),
     *("detection_area", "sigmas", "no_analysis", "slices", "cross_slices", "baseline", "partial"),
-    *("incomplete", "category_groups", "merge"),
+    *("incomplete", "category_groups", "merge", "counts", "pixel_size"),
 )
 _WORDS = {
     "voc07": "VOC's rules of 2007: precision at 11 recalls",
