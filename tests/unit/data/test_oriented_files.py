@@ -188,7 +188,8 @@ HEAD = "imagesource:GoogleEarth\ngsd:0.146343590398\n"
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 3, 0, 1], [3, 2, 1, 0], [0, 2, 1, 3]])
 def test_dota_has_corners_in_any_order_around_the_box(tmp_path, order):
     text = (
-        HEAD
+        "acquisition dates:2016-05-04\n"
+        + HEAD
         + dota_line(CORNERS[order].ravel())
         + dota_line(rest="plane 1")
         + dota_line(rest="plane")
