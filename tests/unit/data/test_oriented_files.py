@@ -188,7 +188,8 @@ HEAD = "imagesource:GoogleEarth\ngsd:0.146343590398\n"
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 3, 0, 1], [3, 2, 1, 0], [0, 2, 1, 3]])
 def test_dota_has_corners_in_any_order_around_the_box(tmp_path, order):
     text = (
-        HEAD
+        "acquisition dates:2016-05-04\n"
+        + HEAD
         + dota_line(CORNERS[order].ravel())
         + dota_line(rest="plane 1")
         + dota_line(rest="plane")
@@ -351,6 +352,8 @@ def test_points_of_cvat_are_for_point_detection(tmp_path):
         (cvat_image('<polygon label="ship" points="1,2;3,4"/>'), r"has 2 points, and a polygon needs three"),
         (cvat_image('<polygon label="ship" points="1,2;3,4;a,6"/>'), r"'a' in points"),
         (cvat_image('<mask label="ship" rle="1,2" left="0" top="0" width="2" height="2"/>'), "not a mask of 2 x 2"),
+        (cvat_image('<mask label="ship" rle="1,3" left="0.5" top="0" width="2" height="2"/>'), "that are not whole"),
+        (cvat_image('<mask label="ship" rle="1,3.5" left="0" top="0" width="2" height="2"/>'), "that are not whole"),
         (cvat_image("", more='width="64"'), "it has the height and width None, '64'"),
         (cvat_image("", name=""), "it has no name"),
         (cvat_image("", name="b.png"), "images/b.png is not in"),

@@ -54,6 +54,12 @@ def test_objects_become_rectangles_with_their_own_box_and_area():
     with pytest.raises(PermafrostError, match="no object has an outline") as refused:
         turned_images([Annotated("a", [found(None)])], where="x")
     assert "detection" in refused.value.remedy
+    mask = found(None)._replace(mask="04", where="x: 2")
+    images = [Annotated("a", [found([[5, 0, 10, 5, 5, 10, 0, 5]]), mask])]
+    with pytest.raises(PermafrostError, match="1 of 2 objects have a mask without .*x: 2"):
+        turned_images(images, where="x")
+    crowd = [Annotated("a", [images[0].found[0], mask._replace(crowd=True)])]
+    assert turned_images(crowd, where="x")[0].found[1].box == [0, 0, 10, 4]
 
 
 def source(folder, polygons, **options):

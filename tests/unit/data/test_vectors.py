@@ -208,6 +208,25 @@ def test_an_invalid_polygon_is_repaired(tmp_path):
     np.testing.assert_allclose(found.boxes, [[10, 10, 20, 20]], atol=1e-6)
 
 
+@pytest.mark.parametrize("task", ["detection", "oriented_detection"])
+def test_a_polygon_without_area_is_named_or_left_out(tmp_path, task):
+    write_folder(tmp_path, {"images/a.tif": images()["images/a.tif"]})
+    flat = shapely.Polygon([(10, 10), (20, 20), (30, 30), (12, 12), (11, 11)])
+    shapes = [on_map("a", shape, CRS) for shape in (flat, shapely.box(1, 1, 9, 9))]
+    write_shapes(tmp_path / "shapes/a.gpkg", shapes, CRS, species=["oak", "oak"])
+    with pytest.raises(PermafrostError, match="feature 1: a box without width or height .10, 10"):
+        records(tmp_path, task=task)
+    (found,) = records(tmp_path, {"clip_boxes": True}, task=task)["a"].objects.boxes
+    np.testing.assert_allclose(found, [1, 1, 9, 9], atol=1e-6)
+
+
+def test_geojson_without_features_has_no_objects_and_needs_no_attribute(tmp_path):
+    nothing = b'{"type": "FeatureCollection", "features": []}'
+    files = {"images/a.tif": images()["images/a.tif"], "shapes/a.geojson": nothing}
+    write_folder(tmp_path, files)
+    assert not len(records(tmp_path, classes=["oak"])["a"].objects)
+
+
 def _one(shape, crs: str | None = CRS, field="species", value="oak"):
     """What writes one feature."""
     return lambda place: write_shapes(place, [shape], crs, **{field: [value]})

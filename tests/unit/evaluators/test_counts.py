@@ -187,6 +187,8 @@ def test_counts_that_cannot_be_are_refused(tmp_path):
     ]
     for options, message in (
         (["--counts", "good"], "neither a score nor best"),
+        (["--counts", "nan"], "neither a score nor best"),
+        (["--counts", "best", "--protocol", "voc07"], "--counts .* with --protocol coco"),
         (["--pixel-size", 2], "used with --counts"),
         (["--counts", 0.5, "--pixel-size", 0], "not above 0"),
     ):

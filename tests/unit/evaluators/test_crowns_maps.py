@@ -173,6 +173,27 @@ def test_pixels_in_a_file_of_shapes_need_no_map(crowns, tmp_path):
         assert found[name] == (None if np.isnan(value) else pytest.approx(value))
 
 
+def test_a_file_without_features_has_no_predictions(crowns):
+    (truth, _), folder = crowns
+    metres, nothing = to_map(truth, folder / "t.gpkg"), folder / "none.geojson"
+    nothing.write_text('{"type": "FeatureCollection", "features": []}')
+    for options in ({}, {"images": folder / "images"}):
+        found = evaluate(metres, nothing, **options)
+        assert found.values["recall", None] == 0 and not len(found.predictions)
+        # images keep their names
+        assert found.images == evaluate(metres, metres, **options).images
+    with pytest.raises(PermafrostError, match="none.geojson: |no image"):
+        evaluate(nothing, metres)
+
+
+def test_a_point_at_the_corner_of_the_map_is_a_point(tmp_path):
+    table = pd.DataFrame({"label": ["Tree"]})
+    for place in ([(500_000.0, 5_600_000.0)], [(0.0, 0.0)]):
+        write(tmp_path / "t.gpkg", shapely.points(place), CRS, table)
+        found = evaluate(tmp_path / "t.gpkg", tmp_path / "t.gpkg")
+        assert len(found.truth) == 1 and found.values["recall", None] == 1
+
+
 @pytest.mark.parametrize("crowns", ["point"], indirect=True)
 def test_what_cannot_be_compared_is_named(crowns):
     (truth, predictions), folder = crowns

@@ -477,6 +477,27 @@ BAD = {
         "only the design stratified uses them",
     ),
     "nothing": (lambda t: t[:0], {}, "there is no sample"),
+    # the area of the one would be that of both
+    "one name of two codes": (
+        lambda t: t,
+        {"class_names": {1: "sea", 2: "wood", 3: "sea"}},
+        "two codes have the name 'sea'",
+    ),
+    "a digit that is not a number": (
+        lambda t: t.assign(reference="²"),
+        {"class_names": {1: "sea", 2: "wood", 3: "town"}},
+        "unknown reference class",
+    ),
+    "pandas' NA": (
+        lambda t: t.assign(reference=t["reference"].astype("Int64").mask(t.index == 4)),
+        {},
+        r"1 of 300 samples have no reference \(row 4\)",
+    ),
+    "lengths": (
+        lambda t: {**t, "reference": t["reference"][:-1]},
+        {},
+        "different lengths: .*reference 299",
+    ),
 }
 
 

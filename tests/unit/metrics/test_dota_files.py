@@ -12,7 +12,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.evaluators.detection import evaluate, evaluate_voc
 
 NAMES = {1: "plane", 2: "small-vehicle", 3: "ship"}
-HEAD = "imagesource:GoogleEarth\ngsd:0.146343590398\n"
+HEAD = "acquisition dates:2016-05-04\nimagesource:GoogleEarth\ngsd:0.146343590398\n"
 
 
 def write_dota(folder, truth, found, hard=()):

@@ -14,11 +14,14 @@ def score_of(text: str | None) -> float | None:
     if text in (None, BEST):
         return None
     try:
-        return float(text)
-    except ValueError as error:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
         raise PermafrostError(
             f"--counts {text!r} is neither a score nor {BEST}", remedy="give for example 0.4"
-        ) from error
+        )
+    return score
 
 
 def counted(arguments, evaluation) -> tuple:

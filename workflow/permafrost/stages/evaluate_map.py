@@ -97,7 +97,7 @@ def _names(arguments) -> dict[int, str] | None:
         return dict(enumerate(names_of(text), start=int(arguments.one_based)))
     standalone.check_used(arguments, ("one_based", False, "with names without codes"))
     pairs = _pairs(text, "--class-names")
-    if not all(code.lstrip("-").isdigit() for code in pairs):
+    if not all(code.removeprefix("-").isdecimal() for code in pairs):
         raise PermafrostError(
             f"--class-names {text!r} has a code that is not a whole number", remedy="give 1=a,4=b"
         )

@@ -115,6 +115,9 @@ def _columns(vectors: Vectors, path: object, name: str, image: str | None = None
     """The table of a file; `image` is that of all rows if no attribute names one."""
     idle = {*CORNERS, *CENTRE}
     values = {key: list(column) for key, column in vectors.fields.items() if key not in idle}
+    if not len(vectors):
+        # without features, GeoJSON has no attributes
+        values |= {key: [] for key in (IMAGE, "label")}
     if image is not None:
         values[IMAGE] = [image] * len(vectors)
     values[WKT] = list(vectors.shapes)
@@ -139,10 +142,11 @@ def _on_map(
     crs = str(vectors[first].crs)
     moved = {name: _whole(in_system(one, crs), files[name], crs) for name, one in vectors.items()}
     _check_points(moved, crs, files[first])
-    lows = [shapely.total_bounds(one.shapes)[:2] for one in moved.values()]
-    # differences of large numbers are inexact
-    origin = np.floor(np.nan_to_num(np.nanmin([*lows, (np.inf, np.inf)], axis=0), posinf=0.0))
-    named = all(IMAGE in one.fields for one in moved.values())
+    # a file without features has no place
+    lows = [shapely.total_bounds(one.shapes)[:2] for one in moved.values() if len(one)]
+    # differences of large numbers are inexact; 1 before all shapes, as a point at 0, 0 means an image without crowns
+    origin = np.floor(np.nan_to_num(np.nanmin([*lows, (np.inf, np.inf)], axis=0), posinf=0.0)) - 1
+    named = all(IMAGE in one.fields for one in moved.values() if len(one))
     placed = {}
     for name, one in moved.items():
         shapes = shapely.transform(one.shapes, lambda points: points - origin)
@@ -178,6 +182,8 @@ def _whole(vectors: Vectors, path: object, crs: str) -> Vectors:
 
 def _on_images(vectors: Vectors, images: Path, path: str) -> Columns:
     """The table in pixels of its images."""
+    if not len(vectors):
+        return _columns(vectors, path, path)
     only = None if IMAGE in vectors.fields else _only_image(images, path)
     names = np.array([only] * len(vectors) if only else vectors.fields[IMAGE], object)
     shapes = vectors.shapes.copy()

@@ -188,9 +188,11 @@ def _polygon(element: Element, which: str, _size: _Size) -> list[dict]:
 def _mask(element: Element, which: str, size: _Size) -> list[dict]:
     """Box, area and pixels of a mask: run lengths row by row, background first, of a box of whole pixels."""
     number = _Numbers(element, which)
-    left, top, width, height = (int(number(side)) for side in ("left", "top", "width", "height"))
-    text = (element.get("rle") or "").split(",")
-    runs = [int(finite_number(one, which, "in rle")) for one in text]
+    sides = [number(side) for side in ("left", "top", "width", "height")]
+    stated = [finite_number(one, which, "in rle") for one in (element.get("rle") or "").split(",")]
+    if not all(one.is_integer() for one in (*sides, *stated)):
+        raise UnreadableImage(f"{which} has numbers of pixels that are not whole")
+    (left, top, width, height), runs = map(int, sides), list(map(int, stated))
     if min(runs) < 0 or sum(runs) != width * height or not sum(runs[1::2]):
         raise UnreadableImage(f"{which} has run lengths that are not a mask of {width} x {height}")
     box = [float(v) for v in (left, top, left + width, top + height)]

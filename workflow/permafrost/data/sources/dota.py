@@ -25,6 +25,8 @@ from permafrost.data.sources.reading import finite_number, member_size, read_mem
 
 LABELS = Companions("labels", "file of labels", ("txt",))
 _CORNERS = 8
+# first characters of a line with an object
+_NUMERIC = "+-.0123456789"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +108,7 @@ def parse_dota(data: bytes) -> list[DotaObject]:
     for number, line in enumerate(lines, start=1):
         words = line.split()
         # the first lines of a file say where its image is from
-        if not words or (not found and ":" in words[0]):
+        if not words or (not found and ":" in line and words[0][0] not in _NUMERIC):
             continue
         found.append(_object(words, number))
     return found

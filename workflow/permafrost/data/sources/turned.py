@@ -26,7 +26,7 @@ def turned_images(images: Sequence[Annotated], *, where: object) -> list[Annotat
 
     Raises
     ------
-    PermafrostError : no object has an outline.
+    PermafrostError : no object has an outline; one that is not a crowd has a mask only, which may lie in any direction.
     """
     every = [one for image in images for one in image.found]
     if every and not any(one.polygon for one in every):
@@ -34,6 +34,14 @@ def turned_images(images: Sequence[Annotated], *, where: object) -> list[Annotat
             "no object has an outline, so that all oriented boxes would be upright",
             where=where,
             remedy="use the task detection, or annotations with polygons or oriented boxes",
+        )
+    masked = [one for one in every if one.mask is not None and not one.polygon and not one.crowd]
+    if masked:
+        raise PermafrostError(
+            f"{len(masked)} of {len(every)} objects have a mask without an outline, so the direction of their boxes is"
+            f" not known (the first: {masked[0].where})",
+            where=where,
+            remedy="give polygons for these objects, or use the task detection or instance_segmentation",
         )
     return [replace(image, found=[turned(one) for one in image.found]) for image in images]
 

@@ -80,8 +80,8 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
 def open_vectors(entry: DatasetEntry, *, where: object) -> ObjectSource:
     """Open a source of images with polygons, or points for point_detection.
 
-    For a polygon with holes, the area excludes them and the outline is the outer ring. Invalid polygons are
-    repaired, as for tiles.
+    For a polygon with holes, the area excludes them, and lines join them to the outer ring of the outline. Invalid
+    polygons are repaired, as for tiles.
     """
     options: VectorsOptions = entry.source
     members = open_members(options.path, where=where)
@@ -184,7 +184,8 @@ class _Reader:
         if in_map and vectors.crs is None:
             raise UnreadableImage("has no coordinate system", remedy=_NO_SYSTEM)
         attribute = self._options.attribute
-        if attribute is not None and attribute not in vectors.fields:
+        # without features, GeoJSON has no attributes
+        if attribute is not None and len(vectors) and attribute not in vectors.fields:
             known = ", ".join(vectors.fields) or "none"
             raise UnreadableImage(
                 f"has no attribute {attribute!r}, only {known}",
@@ -193,7 +194,7 @@ class _Reader:
         return replace(vectors, shapes=self._usable(vectors))
 
     def _usable(self, vectors: Vectors) -> np.ndarray:
-        """The shapes, repaired; None for features without one."""
+        """The shapes, repaired; None for features without one, a point for polygons without area."""
         shapes = np.where(shapely.is_empty(vectors.shapes), None, vectors.shapes)
         wanted = _POINTS if self._points else _POLYGONS
         odd = ~np.isin(shapely.get_type_id(shapes), wanted) & ~shapely.is_missing(shapes)
@@ -207,9 +208,12 @@ class _Reader:
                 else "correct the task; or give points, such as the centroids of polygons",
             )
         broken = ~shapely.is_valid(shapes) & ~shapely.is_missing(shapes)
+        given = shapes.copy()
         shapes[broken] = shapely.make_valid(
             shapes[broken], method="structure", keep_collapsed=False
         )
+        for row in np.flatnonzero(shapely.is_empty(shapes)):
+            shapes[row] = shapely.points(shapely.get_coordinates(given[row])[0])
         return shapes
 
     def _own(self, file: str, place: Georeference) -> _Placed:
@@ -280,7 +284,9 @@ def _point_shapes(shape) -> Sequence[dict]:
 
 
 def _polygon_shapes(shape) -> Sequence[dict]:
-    """Box, area and rings of a polygon of one part or several."""
+    """Box, area and rings of a polygon of one part or several; a box without area for a point."""
+    if shape.geom_type == "Point":
+        return _point_shapes(shape)
     rings = [without_holes(part) for part in shapely.get_parts(shape)]
     box = shapely.bounds(shape).tolist()
     return [{"box": box, "area": float(shapely.area(shape)), "polygon": rings}]

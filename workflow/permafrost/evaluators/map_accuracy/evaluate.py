@@ -75,6 +75,7 @@ def evaluate(
             where=table.where,
             remedy="give one of both",
         )
+    _check_names(class_names)
     _check_duplicates(table, duplicates)
     paths = [classified, None if against in (None, True) else against]
     table, maps, dropped = _at_points(table, paths, band, outside)
@@ -102,6 +103,16 @@ def evaluate(
         dropped=dropped,
         remarks=tuple(_remarks(table, maps[0], design, strata_areas)),
     )
+
+
+def _check_names(names: dict[int, str] | None) -> None:
+    given = list((names or {}).values())
+    if twice := sorted({name for name in given if given.count(name) > 1}):
+        raise PermafrostError(
+            f"two codes have the name {', '.join(map(repr, twice))}",
+            where="class names",
+            remedy="give each code a name of its own, or join the codes in the map",
+        )
 
 
 def _check_duplicates(table: Samples, rule: str) -> None:
@@ -171,7 +182,7 @@ class _Classes:
     def text(self, label: str) -> str | None:
         """The name of a class as a table writes it; None if it is unknown."""
         label = label_text(label)
-        whole = label.lstrip("-").isdigit()
+        whole = _is_whole(label)
         if self.given is not None:
             return (
                 label
@@ -206,8 +217,12 @@ class _Classes:
     def ordered(self, names: set[str]) -> tuple[str, ...]:
         if self.given is not None:
             return tuple(name for name in self.given.values() if name in names)
-        whole = all(name.lstrip("-").isdigit() for name in names)
+        whole = all(map(_is_whole, names))
         return tuple(sorted(names, key=int if whole else str))
+
+
+def _is_whole(label: str) -> bool:
+    return label.removeprefix("-").isdecimal()
 
 
 def _design(

@@ -130,7 +130,14 @@ def read_samples(
         for role, name in named.items()
         if name in table
     }
-    count = max(map(len, table.values()), default=0)
+    lengths = {name: len(values) for name, values in table.items()}
+    count = max(lengths.values(), default=0)
+    if len(set(lengths.values())) > 1:
+        raise PermafrostError(
+            f"the columns have different lengths: {', '.join(f'{k} {n}' for k, n in lengths.items())}",
+            where=where,
+            remedy="give each column a value per point",
+        )
     if not count:
         raise PermafrostError("there is no sample", where=where, remedy="give at least one row")
     return Samples(where, found, np.arange(first, first + count), own or crs)
@@ -151,7 +158,12 @@ def _number(text: str) -> float:
 
 
 def _cell(value) -> str:
-    return "" if value is None or value != value else str(value)
+    if value is None:
+        return ""
+    differs = value != value
+    # pandas' NA equals nothing, and is neither true nor false
+    missing = bool(differs) if isinstance(differs, bool | np.bool_) else str(value) == "<NA>"
+    return "" if missing else str(value)
 
 
 def _same_crs(one: str, other: str) -> bool:

@@ -1,8 +1,8 @@
 """DOTA's text files, as the content of COCO JSON.
 
-Truth is a folder of labels (``labelTxt``) with a file per image: the lines ``imagesource:`` and ``gsd:``, which are
-passed over, and ``x1 y1 x2 y2 x3 y3 x4 y4 class difficult`` per object. A *difficult* object is ignored: finding it
-is neither right nor wrong. An image without objects is an empty file.
+Truth is a folder of labels (``labelTxt``) with a file per image: the lines ``imagesource:``, ``gsd:`` and
+``acquisition dates:``, which are passed over, and ``x1 y1 x2 y2 x3 y3 x4 y4 class difficult`` per object. A *difficult*
+object is ignored: finding it is neither right nor wrong. An image without objects is an empty file.
 
 Detections are a folder with a file per class, ``Task1_CLASS.txt`` with ``image score x1 y1 … x4 y4``, or
 ``Task2_CLASS.txt`` with ``image score x_min y_min x_max y_max`` for upright boxes, of tiles or merged to whole images
@@ -41,7 +41,7 @@ _FIRST = (
     *("roundabout", "harbor", "swimming-pool", "helicopter"),
 )
 CLASSES = (_FIRST, (*_FIRST, "container-crane"), (*_FIRST, "container-crane", "airport", "helipad"))
-_HEADS = ("imagesource:", "gsd:")
+_HEADS = ("imagesource:", "gsd:", "acquisition dates:")
 _TASK = re.compile(r"Task[12]_|comp\d+_det_[^_]+_")
 _NWPU = re.compile(r"\(([^,()]+),([^,()]+)\),\(([^,()]+),([^,()]+)\),(\w+)")
 _MERGE = (
