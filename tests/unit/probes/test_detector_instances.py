@@ -170,11 +170,14 @@ def test_masks_are_learned_written_and_scored_alike_from_table_and_folder(toy, t
     assert evaluate(truth, found, iou_type="bbox").stats[0] == pytest.approx(values["box_AP"])
 
 
-def test_masks_across_windows_are_joined_to_the_truth():
+@pytest.mark.parametrize(
+    "boxes", [[[5, 5, 40, 30], [30, 35, 120, 60], [100, 4, 148, 33]], np.empty((0, 4))]
+)
+def test_masks_across_windows_are_joined_to_the_truth(boxes):
     """Each window detects what it shows of the truth; what comes out is the truth, each object once."""
     size, tiles = (70, 150), {"size": 64, "overlap": 0.4}
-    boxes = [[5, 5, 40, 30], [30, 35, 120, 60], [100, 4, 148, 33]]
-    truth = ellipses(Objects.of(boxes, [0, 1, 0]), size)
+    classes = [0, 1, 0][: len(boxes)]
+    truth = ellipses(Objects.of(boxes, classes), size)
     masks = masks_of_objects([truth], [size])
     corners = [(x, y) for y in (0, 6) for x in (0, 38, 76, 86)]
 
@@ -187,12 +190,13 @@ def test_masks_across_windows_are_joined_to_the_truth():
 
     windows = []
     for x, y in corners:
-        shown = moved(clipped(masks, np.tile([x, y, x + 64, y + 64], (3, 1))), [-x, -y], 64, 64)
+        shown = moved(clipped(masks, np.tile([x, y, x + 64, y + 64], (len(boxes), 1))), [-x, -y], 64, 64)
         some = np.flatnonzero(shown.areas() > 30)
         part = shown.take(some)
         scores = np.array([0.9, 0.8, 0.7])[some]
         windows.append(Detected(corners_of(part), truth.classes[some], scores, masks=part))
     (found,) = Stitcher(Split(), 0.5, 1.0).images(windows)
-    assert found.classes.tolist() == [0, 1, 0] and found.scores.tolist() == [0.9, 0.8, 0.7]
+    assert found.classes.tolist() == classes
+    assert found.scores.tolist() == [0.9, 0.8, 0.7][: len(boxes)]
     assert texts_of(found.masks) == list(truth.masks)
     np.testing.assert_array_equal(found.boxes, truth.boxes)
