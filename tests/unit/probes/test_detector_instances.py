@@ -190,7 +190,9 @@ def test_masks_across_windows_are_joined_to_the_truth(boxes):
 
     windows = []
     for x, y in corners:
-        shown = moved(clipped(masks, np.tile([x, y, x + 64, y + 64], (len(boxes), 1))), [-x, -y], 64, 64)
+        shown = moved(
+            clipped(masks, np.tile([x, y, x + 64, y + 64], (len(boxes), 1))), [-x, -y], 64, 64
+        )
         some = np.flatnonzero(shown.areas() > 30)
         part = shown.take(some)
         scores = np.array([0.9, 0.8, 0.7])[some]
