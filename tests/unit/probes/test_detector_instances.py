@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from permafrost.metrics.objects.masks import (
     texts_of,
 )
 from permafrost.probes.detection.object_splits import WholeImage
+from permafrost.probes.detection.scoring import average_precision
 from permafrost.probes.detection.shapes import INSTANCES
 from permafrost.probes.detection.shapes.instances import (
     CHANNELS,
@@ -32,7 +34,7 @@ from permafrost.probes.detection.shapes.instances import (
     drawn_logits,
 )
 from permafrost.probes.detection.stitching import Stitcher
-from permafrost.statistics.predictions.objects import DetectedObjects
+from permafrost.statistics.predictions.objects import DetectedObjects, ObjectScoring
 from torch.nn import functional
 
 SIZE = (64, 64)
@@ -169,6 +171,24 @@ def test_masks_are_learned_written_and_scored_alike_from_table_and_folder(toy, t
     for place, name in ((0, "AP"), (1, "AP50"), (3, "APs")):
         np.testing.assert_allclose(files[place], values[name], atol=1e-12)
     assert evaluate(truth, found, iou_type="bbox").stats[0] == pytest.approx(values["box_AP"])
+
+
+def test_validation_and_the_table_score_polygons_boxes_and_masks_alike():
+    boxes = np.array([[2, 3, 12, 9], [20, 20, 41, 33], [30, 5, 44, 15]], float)
+    text = texts_of(masks_of_boxes(boxes[2:], [64], [64]))[0]
+    polygons = [[[2, 3, 12, 3, 12, 9, 2, 9]], None, None]
+    truth = Objects.of(boxes, [0, 0, 0], polygons=polygons, masks=[None, None, text])
+    found = boxes + [0, 0, 3, 2]
+    masks = masks_of_boxes(found, np.full(3, 64), np.full(3, 64))
+    detected = [Detected(found, np.zeros(3, int), np.array([0.9, 0.8, 0.7]), masks=masks)]
+    image = WholeImage("a", "a", np.arange(1), SIZE, truth)
+    rules = {"max_detections": 100}
+    split = SimpleNamespace(
+        images=[image], classes=["a"], shape=INSTANCES, detection=rules, object_count=3
+    )
+    scoring = ObjectScoring("instance_segmentation", ["a"], 0.5, 100, None)
+    table = DetectedObjects.from_arrays(["a"], [truth], detected, np.array([SIZE]), scoring)
+    assert 0 < table.evaluate()["AP"] == average_precision(split, detected) < 1
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from permafrost.metrics.objects.masks import (
     masks_of_rasters,
     moved,
     rasters_of,
+    ring_of,
     texts_of,
     united,
 )
@@ -181,8 +182,10 @@ class InstanceHead(UprightHead):
 
     def coco_truth(self, objects: Objects, size: tuple[int, int]) -> list[dict]:
         return [
-            {"segmentation": polygon if mask is None else _code(mask, size)}
-            for polygon, mask in zip(objects.polygons, objects.masks, strict=True)
+            {"segmentation": polygon or [ring_of(box)] if mask is None else _code(mask, size)}
+            for polygon, box, mask in zip(
+                objects.polygons, objects.boxes, objects.masks, strict=True
+            )
         ]
 
     def coco_found(self, found: Detected) -> list[dict]:
