@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from permafrost.metrics.objects.masks import (
     texts_of,
 )
 from permafrost.probes.detection.object_splits import WholeImage
+from permafrost.probes.detection.scoring import average_precision
 from permafrost.probes.detection.shapes import INSTANCES
 from permafrost.probes.detection.shapes.instances import (
     CHANNELS,
@@ -32,7 +34,7 @@ from permafrost.probes.detection.shapes.instances import (
     drawn_logits,
 )
 from permafrost.probes.detection.stitching import Stitcher
-from permafrost.statistics.predictions.objects import DetectedObjects
+from permafrost.statistics.predictions.objects import DetectedObjects, ObjectScoring
 from torch.nn import functional
 
 SIZE = (64, 64)
@@ -61,7 +63,7 @@ def test_dice_is_0_for_the_mask_1_for_another_and_as_its_formula_between():
     np.testing.assert_allclose(dice_loss(logits, truth), [0, 1, 1 - 8 / 12], atol=1e-5)
 
 
-@pytest.mark.parametrize("window", [(64, 64), (48, 100), (20, 17)])
+@pytest.mark.parametrize("window", [(64, 64), (48, 100), (20, 17), (300, 256)])
 def test_masks_come_to_the_canvas_by_the_share_of_each_place(window):
     rng, size = np.random.default_rng(0), (16, 16)
     for _ in range(20):
@@ -76,14 +78,15 @@ def test_masks_come_to_the_canvas_by_the_share_of_each_place(window):
         drawn, (x, y) = _resampled(cut, corner, window, size)
         out = np.zeros(size, bool)
         out[y : y + drawn.shape[0], x : x + drawn.shape[1]] = drawn
-        # FINE x FINE points in every place of the whole canvas
+        # FINE x FINE points in every place of the whole canvas, or one for each pixel
+        fine = [max(FINE, -(-side // 16)) for side in window]
         at = [
-            ((np.arange(FINE * count) + 0.5) / FINE * side / count).astype(int)
-            for count, side in zip(size, window, strict=True)
+            ((np.arange(points * 16) + 0.5) / points * side / 16).astype(int)
+            for points, side in zip(fine, window, strict=True)
         ]
-        share = raster[np.ix_(*at)].reshape(16, FINE, 16, FINE).mean(axis=(1, 3))
+        share = raster[np.ix_(*at)].reshape(16, fine[0], 16, fine[1]).mean(axis=(1, 3))
         np.testing.assert_array_equal(out, (share >= min(0.5, share.max())) & (share > 0))
-        assert out.any() or not share.any()
+        assert out.any()
 
 
 @pytest.mark.parametrize("size", [(64, 64), (50, 90), (16, 8)])
@@ -170,11 +173,32 @@ def test_masks_are_learned_written_and_scored_alike_from_table_and_folder(toy, t
     assert evaluate(truth, found, iou_type="bbox").stats[0] == pytest.approx(values["box_AP"])
 
 
-def test_masks_across_windows_are_joined_to_the_truth():
+def test_validation_and_the_table_score_polygons_boxes_and_masks_alike():
+    boxes = np.array([[2, 3, 12, 9], [20, 20, 41, 33], [30, 5, 44, 15]], float)
+    text = texts_of(masks_of_boxes(boxes[2:], [64], [64]))[0]
+    polygons = [[[2, 3, 12, 3, 12, 9, 2, 9]], None, None]
+    truth = Objects.of(boxes, [0, 0, 0], polygons=polygons, masks=[None, None, text])
+    found = boxes + [0, 0, 3, 2]
+    masks = masks_of_boxes(found, np.full(3, 64), np.full(3, 64))
+    detected = [Detected(found, np.zeros(3, int), np.array([0.9, 0.8, 0.7]), masks=masks)]
+    image = WholeImage("a", "a", np.arange(1), SIZE, truth)
+    rules = {"max_detections": 100}
+    split = SimpleNamespace(
+        images=[image], classes=["a"], shape=INSTANCES, detection=rules, object_count=3
+    )
+    scoring = ObjectScoring("instance_segmentation", ["a"], 0.5, 100, None)
+    table = DetectedObjects.from_arrays(["a"], [truth], detected, np.array([SIZE]), scoring)
+    assert 0 < table.evaluate()["AP"] == average_precision(split, detected) < 1
+
+
+@pytest.mark.parametrize(
+    "boxes", [[[5, 5, 40, 30], [30, 35, 120, 60], [100, 4, 148, 33]], np.empty((0, 4))]
+)
+def test_masks_across_windows_are_joined_to_the_truth(boxes):
     """Each window detects what it shows of the truth; what comes out is the truth, each object once."""
     size, tiles = (70, 150), {"size": 64, "overlap": 0.4}
-    boxes = [[5, 5, 40, 30], [30, 35, 120, 60], [100, 4, 148, 33]]
-    truth = ellipses(Objects.of(boxes, [0, 1, 0]), size)
+    classes = [0, 1, 0][: len(boxes)]
+    truth = ellipses(Objects.of(boxes, classes), size)
     masks = masks_of_objects([truth], [size])
     corners = [(x, y) for y in (0, 6) for x in (0, 38, 76, 86)]
 
@@ -187,12 +211,15 @@ def test_masks_across_windows_are_joined_to_the_truth():
 
     windows = []
     for x, y in corners:
-        shown = moved(clipped(masks, np.tile([x, y, x + 64, y + 64], (3, 1))), [-x, -y], 64, 64)
+        shown = moved(
+            clipped(masks, np.tile([x, y, x + 64, y + 64], (len(boxes), 1))), [-x, -y], 64, 64
+        )
         some = np.flatnonzero(shown.areas() > 30)
         part = shown.take(some)
         scores = np.array([0.9, 0.8, 0.7])[some]
         windows.append(Detected(corners_of(part), truth.classes[some], scores, masks=part))
     (found,) = Stitcher(Split(), 0.5, 1.0).images(windows)
-    assert found.classes.tolist() == [0, 1, 0] and found.scores.tolist() == [0.9, 0.8, 0.7]
+    assert found.classes.tolist() == classes
+    assert found.scores.tolist() == [0.9, 0.8, 0.7][: len(boxes)]
     assert texts_of(found.masks) == list(truth.masks)
     np.testing.assert_array_equal(found.boxes, truth.boxes)

@@ -76,6 +76,15 @@ def test_targets_never_jump_and_lead_back_to_the_box(sides):
     assert np.abs(np.diff(numbers, axis=0)).max() < 0.01
 
 
+def test_an_infinite_side_is_a_long_one():
+    places = np.ones((1, 9), np.float32)
+    places[:, 2] = np.inf
+    found = Detected(
+        **ORIENTED.decode(places, np.array([0]), pyramid(), np.ones(2)), classes=None, scores=None
+    )
+    assert np.isfinite(found.boxes).all() and ORIENTED.real(found).all()
+
+
 def test_the_loss_is_the_hellinger_distance_of_the_gaussians():
     rng = np.random.default_rng(0)
     boxes = rng.uniform([-2, -2, 1, 1, -90], [2, 2, 6, 6, 90], (40, 5))

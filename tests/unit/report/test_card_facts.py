@@ -39,6 +39,21 @@ def test_of_a_sample_that_is_one_image_nothing_more_is_said():
     assert {"of several dates", "as published", "labels are in"} & set(facts) == set()
 
 
+@pytest.mark.parametrize(
+    ("task", "geometry", "said"),
+    [
+        ("detection", "polygon", "polygon, scored by its box"),
+        ("instance_segmentation", "polygon", "polygon, scored by its mask"),
+        ("instance_segmentation", "box", "mask"),
+    ],
+)
+def test_card_says_by_which_shape_objects_are_scored(task, geometry, said):
+    options = {"geometry": geometry, "tiles": None, "match_distance": None, "max_detections": 100}
+    splits = {"train": {"objects": 1}}
+    facts = facts_of(task=task, detection={**options, "splits": splits})
+    assert facts["geometry of objects"] == said
+
+
 def test_doubts_about_bands_are_flagged_with_what_was_found():
     found = [{"bands": ["VH", "VV"], "found": "VH is above VV in 99% of the pixels"}]
     (flag,) = dataset_flags(card_of(rgb_bands(), audit={"bands": found}))

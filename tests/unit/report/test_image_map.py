@@ -12,7 +12,7 @@ import pytest
 from helpers.results.pages import build_report, prepare, small
 from helpers.results.tables import card_of
 from helpers.stages.measuring import FINGERPRINT, mixture, write_features
-from permafrost.core.stores import write_store
+from permafrost.core.stores import Store, write_store
 from permafrost.core.tables import read_table
 from permafrost.report.material import image_map
 from permafrost.report.material.dataset import Material
@@ -102,7 +102,7 @@ def test_many_points_are_drawn_alike_for_all_backbones(inputs, tmp_path, monkeyp
     assert int(np.argmax(wrong)) in tiles and len({*wrong.tolist()}) > 1
 
 
-@pytest.mark.parametrize("what", ["one store", "all stores", "images", "other plan"])
+@pytest.mark.parametrize("what", ["one store", "all stores", "images", "other plan", "NaN"])
 def test_page_says_what_is_missing(inputs, tmp_path, what):
     stores = inputs["features"]
     if what == "one store":
@@ -112,6 +112,11 @@ def test_page_says_what_is_missing(inputs, tmp_path, what):
             shutil.rmtree(path)
     elif what == "other plan":
         inputs["expect"] = {str(stores["eurosat", "a"]): "another"}
+    elif what == "NaN":
+        path = stores["eurosat", "a"]
+        ids = Store(path).samples()["sample_id"].to_pylist()
+        shutil.rmtree(path)
+        write_features(path, np.full((30, 4), np.nan), np.zeros(30, int), ids=ids, split="test")
     # what else a page draws from images needs a whole store
     build_report(**inputs | {"images": {}})
     page = (tmp_path / "report/datasets/eurosat.html").read_text()
@@ -119,11 +124,18 @@ def test_page_says_what_is_missing(inputs, tmp_path, what):
     expected = {
         "one store": "Without features here: a.",
         "other plan": "Without features here: a.",
+        "NaN": "Without features here: a.",
         "all stores": "Without features here: a, b.",
         "images": "No test images are shown",
     }
     assert expected[what] in page
     assert ('id="image-map-data"' in page) == (what != "all stores")
+
+
+def test_truth_that_is_not_a_number_leaves_the_page_whole(inputs, tmp_path, monkeypatch):
+    unknown = [float("nan"), *[0.5] * 29]
+    monkeypatch.setattr(image_map, "_truth", lambda *_: unknown)
+    assert json.loads(str(_section(inputs, tmp_path)["data"]))["truth"] == [None, *unknown[1:]]
 
 
 def test_page_without_planned_features_has_no_map(inputs, tmp_path):

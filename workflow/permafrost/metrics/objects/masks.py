@@ -54,7 +54,7 @@ def masks_of_objects(images: Sequence[Objects], sizes) -> Masks:
     sizes = np.repeat(np.asarray(sizes, np.int64).reshape(-1, 2), list(map(len, images)), axis=0)
     drawn = np.array([one is None for one in every.masks], bool)
     outlines = [
-        polygon or [_corners(box)]
+        polygon or [ring_of(box)]
         for polygon, box, use in zip(every.polygons, every.boxes, drawn, strict=True)
         if use
     ]
@@ -67,7 +67,8 @@ def masks_of_objects(images: Sequence[Objects], sizes) -> Masks:
     )
 
 
-def _corners(box: np.ndarray) -> list[float]:
+def ring_of(box: np.ndarray) -> list[float]:
+    """The corners x0, y0, x1, y1, … of a box (4,)."""
     left, top, right, bottom = box.tolist()
     return [left, top, left, bottom, right, bottom, right, top]
 

@@ -80,7 +80,7 @@ class Stitcher:
         if len(placed) == 1:
             return placed[0]
         found = join(placed)
-        if self.split.shape.cut and self.overlapping:
+        if len(found) and self.split.shape.cut and self.overlapping:
             window = np.repeat(image.rows, [len(each) for each in placed])
             found = self._whole(found, window, image.size)
         return self.split.shape.suppress(found, self.threshold).ranked()

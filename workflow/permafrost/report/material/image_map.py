@@ -106,15 +106,14 @@ def read_image_map(material: Material, features: Mapping[str, Path]) -> ImageMap
 def _rows(material: Material, path: Path, most: int) -> FeatureRows | None:
     """The drawn rows of a store, the same for all backbones; None if it is not usable or holds maps alone."""
     expect = material.expected(path)
-    try:
-        store = open_features(path, expect=expect, split="test")
-    except PermafrostError:  # of another plan, or damaged
-        return None
-    if "embeddings" not in store:
-        return None
     options = {"split": "test", "max_rows": most, "seed": material.picture_seed}
     options |= OF_DATES.get(material.card.dates, {})
-    return read_rows(path, options, dataset=material.name, expect=expect)
+    try:
+        if "embeddings" not in open_features(path, expect=expect, split="test"):
+            return None
+        return read_rows(path, options, dataset=material.name, expect=expect)
+    except PermafrostError:  # of another plan, damaged, or with NaN
+        return None
 
 
 def _mapped(material: Material, name: str, rows: FeatureRows, whole: list[str]) -> Mapped:

@@ -203,6 +203,7 @@ _SCORED = {
     "polygon": ", scored by its box",
     "oriented_box": ": the smallest rectangle around each outline",
 }
+_MASKED = {"polygon": "polygon, scored by its mask", "box": "mask"}
 
 
 def _objects(card: Card) -> list[tuple[str, str]]:
@@ -212,6 +213,8 @@ def _objects(card: Card) -> list[tuple[str, str]]:
         return []
     geometry = options["geometry"]
     scored = f"{geometry}{_SCORED.get(geometry, '')}"
+    if targets_of(card.task).instances:
+        scored = _MASKED[geometry]
     tiles, distance = options["tiles"], options["match_distance"]
     cut = f"{tiles['size']} pixels, {100 * tiles['overlap']:g} % shared" if tiles else "none"
     facts = [

@@ -60,7 +60,7 @@ def _missing_words(found: ImageMap) -> list[str]:
         return []
     return [
         f"Without features here: {', '.join(found.missing)}. Their stores were deleted or replaced, "
-        "or hold maps alone."
+        "hold maps alone, or hold NaN."
     ]
 
 
@@ -85,7 +85,7 @@ def _data(material: Material, found: ImageMap) -> dict:
         "classes": classes,
         "colours": class_colours(classes) if targets.one_class else [],
         "shared": shared_colours(classes),
-        "truth": found.truth,
+        "truth": None if found.truth is None else [_brief(value) for value in found.truth],
         "kind": "class" if targets.one_class else "labels" if targets.several else "number",
         "unit": error.unit if error else None,
         "places": None if found.places is None else [_numbers(one, 7) for one in found.places.T],

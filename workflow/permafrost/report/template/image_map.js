@@ -143,7 +143,7 @@
       : `The axes are the first two principal components of the features of ${first.name}, which have ${percent(first.shares[0])} and ${percent(first.shares[1])} of the variance; the rest is not on the map.`)
       + (coloured ? " Colours are true classes" + (data.shared ? ", some of which share one." : ".") : data.unit ? " Colours are errors: " + data.unit + "." : "")
       + (!first.evaluation ? "" : coloured ? ` Rings mark the ${wrong} errors of ${first.evaluation}.` : data.unit ? ` ${first.evaluation} has an error on ${wrong} of them.` : "");
-    if (end) end.textContent = ` ${number(largest)} ${data.unit}`;
+    if (end) end.textContent = ` ${number(largest)}`;
     tell(); draw();
   };
   at("tools").append(...[
@@ -159,7 +159,7 @@
     dark.addEventListener("change", () => { sample.style.background = hue(data.colours[number]); });
     return made;
   }));
-  else if (data.unit) { const bar = make("span", { className: "ramp" }), paint = () => { bar.style.background = `linear-gradient(90deg, ${ramp(0)}, ${ramp(1)})`; }; paint(); dark.addEventListener("change", paint); end = make("span"); at("classes").append("0 ", bar, end); }
+  else if (data.unit) { const bar = make("span", { className: "ramp" }), paint = () => { bar.style.background = `linear-gradient(90deg, ${ramp(0)}, ${ramp(1)})`; }; paint(); dark.addEventListener("change", paint); end = make("span"); at("classes").append(`${data.unit}: 0 `, bar, end); }
   const here = (event) => { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
   canvas.addEventListener("pointermove", (event) => { if (event.pointerType === "mouse") { const image = closest(...here(event), 14); if (image != null && image !== state.image) choose(image); } });
   canvas.addEventListener("click", (event) => { const image = closest(...here(event), 30); if (image != null) choose(image); });

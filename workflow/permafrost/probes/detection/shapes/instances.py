@@ -24,6 +24,7 @@ from permafrost.metrics.objects.masks import (
     masks_of_rasters,
     moved,
     rasters_of,
+    ring_of,
     texts_of,
     united,
 )
@@ -40,7 +41,7 @@ CHANNELS = 8
 SIZES = ((CHANNELS + 2) * CHANNELS, CHANNELS, CHANNELS * CHANNELS, CHANNELS, CHANNELS, 1)
 # places of masks that are drawn at once; in training, further cells of a batch have no loss of masks
 MOST_PLACES = 1 << 20
-# samples per side of a place, when masks are brought to the canvas
+# least samples per side of a place, when masks are brought to the canvas
 FINE = 4
 
 
@@ -181,8 +182,10 @@ class InstanceHead(UprightHead):
 
     def coco_truth(self, objects: Objects, size: tuple[int, int]) -> list[dict]:
         return [
-            {"segmentation": polygon if mask is None else _code(mask, size)}
-            for polygon, mask in zip(objects.polygons, objects.masks, strict=True)
+            {"segmentation": polygon or [ring_of(box)] if mask is None else _code(mask, size)}
+            for polygon, box, mask in zip(
+                objects.polygons, objects.boxes, objects.masks, strict=True
+            )
         ]
 
     def coco_found(self, found: Detected) -> list[dict]:
@@ -206,16 +209,17 @@ def _code(text: str, size) -> dict:
 def _resampled(raster: np.ndarray, corner: np.ndarray, window, size) -> tuple[np.ndarray, tuple]:
     """A cut-out (h, w) of a window of (height, width) pixels as a cut-out of its canvas, and the corner there.
 
-    The share of a place is that of `FINE` x `FINE` points in it.
+    The share of a place is that of `FINE` x `FINE` points in it, or of more, so that each pixel has one.
     """
     if not raster.size:
         return np.zeros((0, 0), bool), (0, 0)
-    picked, first = [], []
+    picked, first, fine = [], [], []
     for axis in (0, 1):
         ratio = window[axis] / size[axis]
+        fine.append(max(FINE, math.ceil(ratio)))
         begin, end = corner[1 - axis], corner[1 - axis] + raster.shape[axis]
         places = np.arange(int(begin / ratio), min(size[axis], math.ceil(end / ratio)))
-        points = (places[:, None] + (np.arange(FINE) + 0.5) / FINE).ravel() * ratio
+        points = (places[:, None] + (np.arange(fine[axis]) + 0.5) / fine[axis]).ravel() * ratio
         picked.append(np.floor(points).astype(np.int64) - begin)
         first.append(int(places[0]))
     inside = [(at >= 0) & (at < side) for at, side in zip(picked, raster.shape, strict=True)]
@@ -223,7 +227,7 @@ def _resampled(raster: np.ndarray, corner: np.ndarray, window, size) -> tuple[np
         np.ix_(*(at.clip(0, side - 1) for at, side in zip(picked, raster.shape, strict=True)))
     ]
     values = values & inside[0][:, None] & inside[1]
-    blocks = values.reshape(values.shape[0] // FINE, FINE, values.shape[1] // FINE, FINE)
+    blocks = values.reshape(-1, fine[0], values.shape[1] // fine[1], fine[1])
     share = blocks.mean(axis=(1, 3))
     return (share >= min(0.5, share.max())) & (share > 0), (first[1], first[0])
 

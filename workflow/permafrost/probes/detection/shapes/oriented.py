@@ -42,6 +42,8 @@ RADIUS = 1.5
 LEAST_CENTRED = 0.1
 # share of the angles' loss in that of the box
 ANGLES = 0.5
+# longest side of a detection in strides; the exponential of an early epoch may be infinite
+LONGEST = 1e6
 
 
 class OrientedHead(HeadShape):
@@ -111,7 +113,8 @@ class OrientedHead(HeadShape):
         places = places.astype(np.float64)
         steps = np.sqrt(pyramid.strides[cells].prod(axis=1))[:, None]
         middles = pyramid.centres[cells] + places[:, :2] * steps
-        numbers = np.hstack([middles, places[:, 2:4] * steps, angles_of(places)[:, None]])
+        sides = np.minimum(places[:, 2:4], LONGEST) * steps
+        numbers = np.hstack([middles, sides, angles_of(places)[:, None]])
         corners = corners_of(numbers, "le90") / scale
         if scale[0] != scale[1]:
             # a stretched rectangle is none
