@@ -163,6 +163,14 @@ def test_wrong_options_are_refused(options, message):
         evaluate(*oriented_case(7), **options)
 
 
+def test_an_upright_box_among_five_numbers_is_named_as_such():
+    truth, _ = oriented_case(1)
+    places = [{"bbox": [0, 0, 9, 9]}, {"bbox": [9, 9, 9, 9, 0.1]}]
+    found = [{"image_id": 1, "category_id": 1, "score": 0.5, **place} for place in places]
+    with pytest.raises(PermafrostError, match="bbox is not a list of 5 numbers"):
+        evaluate(truth, found, **NUMBERS)
+
+
 def test_nothing_detected_and_nothing_to_find():
     truth, found = oriented_case(8)
     assert evaluate(truth, [], **NUMBERS).stats[0] == 0

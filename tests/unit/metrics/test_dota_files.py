@@ -229,6 +229,11 @@ def test_the_command_scores_by_vocs_rules(tmp_path, capsys, protocol):
     assert {row["difference"] for row in content["comparison"] if row["value"]} == {0}
     assert content["difficult"] > 0 and (tmp_path / "tables" / "curves.parquet").exists()
     assert "by VOC's rules" in capsys.readouterr().out
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    (nothing / "Task1_ship.txt").touch()
+    command(*options, "--protocol", protocol, "--against", nothing)
+    assert f"{nothing}: there are no detections" in capsys.readouterr().out
     for wrong, message in (
         (("--protocol", "voc"), "did you mean 'voc07'|voc12"),
         (("--protocol", protocol, "--max-dets", "10"), "used with --protocol coco"),

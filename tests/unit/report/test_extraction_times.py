@@ -41,8 +41,9 @@ def test_times_are_those_of_whole_splits(tmp_path):
     assert found == {("eurosat", "net"): ExtractionTime(5000 / 160, 160, "Abacus")}
 
 
-def test_the_progress_of_a_job_is_read(tmp_path, monkeypatch):
-    clock = iter([0.0, 1.0, 2.0])
+@pytest.mark.parametrize("seconds", [2.0, 64.0, 1000.0])
+def test_the_progress_of_a_job_is_read(tmp_path, monkeypatch, seconds):
+    clock = iter([0.0, 1.0, seconds])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     with (
         redirect_stderr(io.StringIO()) as said,
@@ -51,7 +52,7 @@ def test_the_progress_of_a_job_is_read(tmp_path, monkeypatch):
         bar.update(8)
     (tmp_path / "log").write_text(said.getvalue())
     (found,) = read_extraction_times({("a", "net"): tmp_path / "log"}, []).values()
-    assert (found.milliseconds, found.images) == (250.0, 8)
+    assert (found.milliseconds, found.images) == (1000 * seconds / 8, 8)
 
 
 def test_typical_times_are_of_shared_datasets():

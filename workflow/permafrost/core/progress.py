@@ -99,7 +99,8 @@ class LogProgress:
 
     def _words(self, rate: float) -> str:
         total = f"/{self._total}" if self._total is not None else ""
-        return f"{self._done}{total} {self._unit}s, {rate:.1f}/s"
+        # the report reads rates: a slow one needs more digits
+        return f"{self._done}{total} {self._unit}s, {rate:.{1 if rate >= 10 else 4}f}/s"
 
 
 class _ByteLogProgress(LogProgress):

@@ -83,6 +83,7 @@ def leave(arguments) -> None:
     if arguments.against is not None:
         other = _evaluated(arguments, arguments.against)
         check_same(evaluation, other)
+        notes += [f"Note: {text}." for text in other.detections.notes.warnings]
         differences = difference_rows(scores, VocScores(other), units, **drawn)
         lines += difference_lines(differences, arguments.against, digits=3, most=len(differences))
         more["comparison"] = differences

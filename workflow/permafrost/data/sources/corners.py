@@ -89,7 +89,9 @@ def turned_box(numbers: Sequence[float], convention: str, which: str) -> np.ndar
     try:
         return corners_of([list(numbers)], convention)[0]
     except PermafrostError as error:
-        raise UnreadableImage(f"{which}: {error.problem}", remedy=error.remedy) from error
+        # the format of the file has one convention, so that none can be named
+        remedy = error.remedy and "write the angle in radians, as the format has it"
+        raise UnreadableImage(f"{which}: {error.problem}", remedy=remedy) from error
 
 
 def four_corners(numbers: Sequence[float], which: str) -> np.ndarray:

@@ -145,7 +145,8 @@ def _numbers(columns: Columns, key: str, length: int) -> np.ndarray:
     values, present = columns.raw(key)
     flat = [_flat(value) for value in values]
     other = [row for row in np.flatnonzero(present) if len(flat[row]) != length]
-    columns.refuse(other, f"{key} is not one ring of four corners", key=key)
+    wanted = "one ring of four corners" if length == _CORNERS else f"a list of {length} numbers"
+    columns.refuse(other, f"{key} is not {wanted}", key=key)
     fine = present & ~columns.bad
     return columns.vectors_of(flat, fine, key, length)[0]
 
