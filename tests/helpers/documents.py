@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import rasterio
 import yaml
 
 from helpers.datasets.grids import classes as class_blobs
@@ -139,6 +140,17 @@ def write_predictions(folder: Path, command: str) -> None:
         reference = rng.integers(0, 4, (1, 40, 40)).astype(np.uint8)
         (folder / "reference.tif").write_bytes(geotiff(reference))
         (folder / "classes.tif").write_bytes(geotiff(np.where(reference == 3, 1, reference)))
+    elif command == "evaluate-map":
+        classes = rng.integers(0, 3, (1, 40, 40)).astype(np.uint8)
+        (folder / "classes.tif").write_bytes(geotiff(classes))
+        with rasterio.open(folder / "classes.tif") as opened:
+            places = rng.permutation(40 * 40)[:90]
+            x, y = opened.xy(*np.divmod(places, 40))
+        found = classes.ravel()[places]
+        reference = np.where(rng.random(90) < 0.2, rng.integers(0, 3, 90), found)
+        columns = {"x": x, "y": y, "reference": reference}
+        rows = [dict(zip(columns, one, strict=True)) for one in zip(*columns.values(), strict=True)]
+        write_table(folder / "points.csv", rows)
     else:
         for name, (content, maps) in zip(("truth", "found"), panoptic_case(4), strict=True):
             (folder / f"{name}.json").write_text(json.dumps(content))

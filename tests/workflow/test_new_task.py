@@ -42,7 +42,7 @@ METRICS = """    "fractions": (
         Metric("overlap", "overlap of fractions", primary=True),
         _error("fraction_mae", "mean absolute error of fractions"),
     ),
-    "detection": (
+    "detection": _OBJECTS,
 """
 READER = '''
 """Predicted fractions, and their metrics: means over samples."""
@@ -197,7 +197,7 @@ EDITED = {
         "    ClassMask,\n": "    ClassMask,\n    Fractions,\n",
         '    "retrieval": Task(\n': TASK,
     },
-    f"{LIBRARY}/metrics/tasks.py": {'    "detection": (\n': METRICS},
+    f"{LIBRARY}/metrics/tasks.py": {'    "detection": _OBJECTS,\n': METRICS},
     f"{LIBRARY}/probes/kinds.py": {
         'frozenset({"classification", "multilabel", "regression"}),\n        "classify test embeddings by their': (
             'frozenset({"classification", "multilabel", "regression", "fractions"}),\n'
