@@ -30,7 +30,7 @@ from permafrost.data.sources.reading import finite_number
 _ROTATION = "le90-degrees"
 #: height and width of an image, if the file states them
 _Size = tuple[int, int] | None
-#: what an image may have besides shapes; labels of the whole image are no objects
+#: what an image may have besides shapes; labels of the whole image are not objects
 _NO_SHAPES = frozenset({"tag"})
 
 

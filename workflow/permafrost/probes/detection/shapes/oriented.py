@@ -38,7 +38,7 @@ from permafrost.probes.detection.pyramid import Level, Pyramid
 from permafrost.probes.detection.shapes.shape import Candidates, HeadShape, ShownObjects, near
 
 RADIUS = 1.5
-# centre-ness of cells beside a box that covers no cell's centre
+# centre-ness of the nearest cells of a box that covers no cell's centre
 LEAST_CENTRED = 0.1
 # share of the angles' loss in that of the box
 ANGLES = 0.5
