@@ -64,7 +64,7 @@ KINDS = {
     "device": (_link("/dev/zero"), "is a device"),
     "terminal": (_link("/dev/tty"), "is a device"),
     "pipe": (os.mkfifo, "no data arrived in this pipe|is a pipe"),
-    "folder": (os.mkdir, "is a folder|cannot be opened"),
+    "folder": (os.mkdir, "is a folder|cannot be opened|the folder has no text file"),
     "socket": (_socket, "is a socket"),
     "loop": (lambda path: path.symlink_to(path), "cannot be read|cannot be opened|no such file"),
     "dead link": (_link("absent"), "does not exist|cannot be opened|no such file"),
