@@ -5,8 +5,8 @@
 The project is the tests' tiny one. A pass begins without results, is killed a few times, and goes on to its end.
 After each kill that ends the driver, the lock is removed and the same command begins again. Then every file of the
 results must be that of the undisturbed run, and nothing may be left in TMPDIR or running. Not compared are logs,
-members of the archive that hold dates, and the content of pages, which name the seconds of the logs. A wrong file counts for every mode of its pass. One pass costs about as much
-as two undisturbed runs.
+members of the archive that hold dates, and the content of pages, which name the seconds of the logs. A wrong file
+counts for every mode of its pass. One pass costs about as much as two undisturbed runs.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class Runs:
 
 
 def contents(results: Path) -> dict[str, str]:
-    """Path or member of the archive to SHA-256, without logs, and without the content of what holds dates or seconds."""
+    """Path or member of the archive to SHA-256, without logs; of what holds dates or seconds, that of no bytes."""
     found = {}
     for path in results.rglob("*"):
         name = path.relative_to(results).as_posix()

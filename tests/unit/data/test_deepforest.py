@@ -61,7 +61,7 @@ def test_polygons_have_their_outline_their_box_and_their_area(tmp_path):
     assert objects.boxes.tolist() == [[2, 3, 12, 13], [20, 20, 44, 44]]
     assert objects.areas.tolist() == [100 - 4, 50 + 8]
     assert [len(rings) for rings in objects.polygons] == [1, 2]
-    assert objects.polygons[1][1] == [40, 40, 44, 40, 44, 44, 40, 40]
+    assert objects.polygons[1][1] == [40, 40, 44, 40, 44, 44]
     assert len(records[1].objects) == 0
 
 
