@@ -205,6 +205,7 @@ def test_all_columns_are_required_but_those_of_boundaries_and_of_several_setting
             "setting_confusions",
         },
         "predictions_regression": {"setting_numbers"},
+        "predictions_detection": {"masks", "polygon"},
         "predictions_settings": {"setting_predictions", "setting_scores"},
     }
     for name in generate.TABLES:

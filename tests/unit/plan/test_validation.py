@@ -102,7 +102,7 @@ SOURCE = {"source": {"kind": "folder", "path": "scenes"}}
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"task": "clasification"}, "point_detection', did you mean 'classification'?"),
+        ({"task": "clasification"}, "instance_segmentation', did you mean 'classification'?"),
         ({"splits": {"fractions": [0.8, 0.2]}}, "must be 3 numbers, not 2: [0.8, 0.2] (shares: train, validation, "),
         ({"splits": {"fractions": [60, 0.2, 0.2]}}, "must be less than 1, not 60 (a share: write 0.6, not 60)"),
         ({"splits": {"fractions": 0.6}}, "a list in [ ], not the number 0.6 (3 items: shares: train, "),
