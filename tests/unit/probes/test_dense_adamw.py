@@ -41,9 +41,9 @@ def test_training_needs_no_compiler_of_torch(tmp_path):
     """Importing it takes longer than training a small head."""
     toy = toy_stores(tmp_path / "stores")
     code = (
-        "import sys; sys.path.insert(0, 'tests'); from helpers.stores.maps import *;"
+        "import sys; sys.path.insert(0, 'tests'); from pathlib import Path; from helpers.stores.maps import *;"
         f"stores = { ({k: str(v) for k, v in toy.items()})!r};"
-        f"run_probe(spec(SEGMENTATION), stores, {str(tmp_path / 'x.parquet')!r}, device='cpu');"
+        f"run_probe(spec(SEGMENTATION), stores, Path({str(tmp_path / 'x.parquet')!r}), device='cpu');"
         "print([m for m in ('torch._dynamo', 'sympy', 'timm', 'torchgeo') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
