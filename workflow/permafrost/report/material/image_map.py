@@ -20,8 +20,7 @@ from permafrost.report.material import pictures
 from permafrost.report.material.dataset import Evaluation, Material, best_evaluation, name_of
 from permafrost.report.material.hardest import error_of
 from permafrost.statistics.leaderboard.rows import distinct
-from permafrost.statistics.measures.default_dates import OF_DATES
-from permafrost.statistics.measures.rows import FeatureRows, read_rows
+from permafrost.statistics.measures.rows import OF_DATES, FeatureRows, read_rows
 from permafrost.statistics.predictions.columns import array_of
 
 #: images of a map, points of all its backbones together, and neighbours of an image

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.report.tables.recorded import Recorded
 from permafrost.statistics.leaderboard.rows import distinct
-from permafrost.statistics.measures.default_dates import OF_DATES
-from permafrost.statistics.measures.rows import FeatureRows, read_rows
+from permafrost.statistics.measures.rows import OF_DATES, FeatureRows, read_rows
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,9 @@ from permafrost.features.stored import open_features
 from permafrost.metrics.representation.points import draw_rows
 from permafrost.statistics.resampling.units import Units, find_units
 
+#: kind of dates of a dataset -> options of `read_rows` that reduce them, where no option says it
+OF_DATES = {"series": {"temporal": "mean"}, "pair": {"pair": "concatenate"}}
+
 
 @dataclass(frozen=True)
 class FeatureRows:
